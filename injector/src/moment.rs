@@ -6,6 +6,7 @@ pub use crate::{
     session::{
         keep::{KeepError, Keeping, Moment, keep, stop},
         purge::{PurgeError, Purged, purge},
+        write_watch::{WatchError, watch as watch_writes},
     },
     snapshot::{
         Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing, constant,

@@ -42,6 +42,16 @@ pub struct AttachArgs {
         requires = "census"
     )]
     pub max_pause: Duration,
+    /// Of --census: watch for TIME after the session what is written, and tell what was not, by class and by who
+    /// allocated it
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        requires_all = ["census", "duration"]
+    )]
+    pub cold: Option<Duration>,
     /// How the hooks get into the process. `map` needs no code of the process. A forced dlopen can
     /// deadlock, depending on where the thread is; `dlopen` waits for a thread at a safe place
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
@@ -66,6 +76,7 @@ impl AttachArgs {
             waste: None,
             arena: None,
             not_written: false,
+            cold: self.cold,
             show_contents: None,
             pins: false,
             recorded,

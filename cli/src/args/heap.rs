@@ -86,6 +86,16 @@ pub struct HeapArgs {
     /// --view not-written: blocks whose pages were never written, by class and size
     #[arg(hide_short_help = true, long, conflicts_with_all = ["who_holds", "tree", "arena"])]
     pub not_written: bool,
+    /// Watch for TIME what is written, and tell the blocks that were not, by class and size: a short stop more; the
+    /// first write to each page takes some us longer meanwhile
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        conflicts_with_all = ["who_holds", "tree", "arena", "core", "not_written"]
+    )]
+    pub cold: Option<Duration>,
     /// Tell the first N bytes of blocks (at most 256), of leaked ones with --view unreachable. Off unless you ask:
     /// contents are private
     #[arg(
@@ -202,10 +212,11 @@ impl HeapArgs {
             pins: self.view() == HeapView::Pins || form.is_some(),
             arena: self.arena.clone().map(|name| ArenaWanted { name, limit: self.waste_limit }),
             not_written: self.view() == HeapView::NotWritten || form.is_some(),
+            cold: self.cold,
             show_contents: self.show_contents.map(usize::from),
             recorded: None,
             // A file of a moment has all views.
-            typed: self.view() == HeapView::Types || form.is_some(),
+            typed: matches!(self.view(), HeapView::Types | HeapView::Cold) || form.is_some(),
         }
     }
 
@@ -257,6 +268,9 @@ impl HeapArgs {
             (false, Some(_)) => HeapView::Holders,
             (false, None) if self.arena.is_some() => HeapView::Arenas,
             (false, None) if self.not_written => HeapView::NotWritten,
+            (false, None) if self.cold.is_some() && self.view == HeapView::Summary => {
+                HeapView::Cold
+            }
             (false, None) => self.view,
         }
     }

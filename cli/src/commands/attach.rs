@@ -10,7 +10,7 @@ use heapattach_injector::{
 use crate::{
     args::{AttachArgs, LoaderArg, json},
     exit_status::Exit,
-    moment::{Around, CensusOfSession},
+    moment::{Around, CensusOfSession, Watched},
     output::{complain, print},
     payload,
     terminal::{Follower, Terminal},
@@ -118,8 +118,11 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
                     let path = report.recording.as_ref().map(|recording| &*recording.path);
-                    let census = around
-                        .map(|around| around.end(path, written.as_ref().and_then(Store::read)));
+                    // Who ended the session early waits for nothing.
+                    let goes_on = report.status != Status::Interrupted;
+                    let watched = args.cold.filter(|_| goes_on).map(|_| Watched);
+                    let recorded = written.as_ref().and_then(Store::read);
+                    let census = around.map(|around| around.end(watched, path, recorded));
                     let exit = show(&report, args, (stacks.as_ref(), census.as_ref()));
                     terminal.finish(&report);
                     exit

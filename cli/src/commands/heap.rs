@@ -1,6 +1,6 @@
 //! `heapattach heap`.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use heapattach_files::output_file;
 use heapattach_injector::attach;
@@ -13,12 +13,12 @@ use heapattach_session::{
     fork::{self, Side},
     heap,
 };
-use heapattach_view::Page;
+use heapattach_view::{HeapView, Page};
 
 use crate::{
     args::HeapArgs,
     exit_status::Exit,
-    moment::{Show, open},
+    moment::{Show, is_interrupted, open},
     output::complain,
     terminal::{Terminal, Verbosity, progress},
 };
@@ -49,6 +49,12 @@ pub fn heap(args: &HeapArgs) -> Exit {
         let report = heap::of_core(core, args.exe.as_deref(), &args.options(), &read);
         bar.finish_and_clear();
         return show(args).tell(report);
+    }
+    if args.view() == HeapView::Cold && args.cold.is_none() {
+        complain(
+            "--view cold needs to know for how long it is watched what is written: --cold TIME",
+        );
+        return Exit::Usage;
     }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
@@ -84,7 +90,7 @@ pub fn heap(args: &HeapArgs) -> Exit {
             front::hold_signals(Mode::Attach);
             let mut terminal = Terminal::new(Verbosity::Usual, None, None);
             terminal.begin();
-            let report = heap::follow(line, |how| terminal.go_on(how));
+            let report = heap::follow(line, |how| terminal.go_on(how), is_interrupted);
             terminal.end();
             let report = report.unwrap_or_else(|| {
                 let why = format!(
@@ -104,20 +110,6 @@ pub fn heap(args: &HeapArgs) -> Exit {
             show(args).tell(CensusReport::new(pid, command).failed(Status::Failed, why))
         }
     }
-}
-
-/// Whether a signal that ends a command came meanwhile.
-fn is_interrupted() -> bool {
-    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let pending = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
-    };
-    let pending = pending("SigPnd:") | pending("ShdPnd:");
-    [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
-        .iter()
-        .any(|&signal| pending & 1_u64.wrapping_shl(signal as u32 - 1) != 0)
 }
 
 /// What is shown and written.

@@ -13,6 +13,7 @@ use heapattach_text::{error_chain::with_causes, quantity::time};
 use heapattach_view::{Page, quoted, tell_difference, tell_placed_sites};
 use serde::Serialize;
 
+use super::is_interrupted;
 use crate::output::complain;
 
 /// Rows of each kind that a report has.
@@ -33,6 +34,10 @@ pub struct Around {
     taken: Vec<Moment>,
     redact: bool,
 }
+
+/// It is watched what is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched;
 
 /// What came of it, for JSON.
 #[derive(Debug, Serialize)]
@@ -55,11 +60,15 @@ impl Around {
     /// Why it cannot be taken: the session should not begin.
     pub fn begin(taker: BothEnds, redact: bool) -> Result<Self, (Status, String)> {
         let mut around = Self { taker, taken: Vec::new(), redact };
-        around.take().map(|()| around)
+        around.take(None).map(|()| around)
     }
 
-    fn take(&mut self) -> Result<(), (Status, String)> {
-        let Some(mut census) = self.taker.take() else {
+    fn take(&mut self, watched: Option<Watched>) -> Result<(), (Status, String)> {
+        let census = match watched {
+            Some(Watched) => self.taker.take_watched(is_interrupted),
+            None => self.taker.take(),
+        };
+        let Some(mut census) = census else {
             let why = "the process that takes the census died; clean up with heapattach detach";
             return Err((Status::Left, why.to_owned()));
         };
@@ -76,8 +85,15 @@ impl Around {
 
     /// Takes the second, and keeps both beside the recording, if there is one with a name; names of who
     /// allocated are out of what was `written`.
-    pub fn end(mut self, recording: Option<&Path>, written: Option<Recording>) -> CensusOfSession {
-        if let Err((_, why)) = self.take() {
+    /// It is watched before it what is written, if that is `watched`, and the session was not interrupted.
+    pub fn end(
+        mut self,
+        watched: Option<Watched>,
+        recording: Option<&Path>,
+        written: Option<Recording>,
+    ) -> CensusOfSession {
+        let watched = watched.filter(|_| !is_interrupted());
+        if let Err((_, why)) = self.take(watched) {
             complain(&format!("no census after the session: {why}"));
         }
         let stopped = self.taken.iter().map(|moment| moment.census.moment.stopped_us);

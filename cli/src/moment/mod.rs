@@ -2,10 +2,12 @@
 
 mod around;
 mod compare;
+mod interrupted;
 mod open;
 mod show;
 
-pub use around::{Around, CensusOfSession, kept, sites_of};
+pub use around::{Around, CensusOfSession, Watched, kept, sites_of};
 pub use compare::compare;
+pub use interrupted::is_interrupted;
 pub use open::open;
 pub use show::{Show, written};

@@ -29,6 +29,7 @@ pub mod little_endian;
 pub mod memory;
 pub mod memory_file;
 pub mod offspring;
+pub mod page_writes;
 pub mod presence;
 pub mod proc;
 pub mod python_frame;

@@ -11,6 +11,7 @@ pub(crate) mod prepare;
 pub mod purge;
 pub mod stop_record;
 pub mod undo;
+pub mod write_watch;
 
 use std::{ops::Range, time::Instant};
 

@@ -6,6 +6,7 @@ mod allocating;
 mod allocator;
 mod asked;
 mod classes;
+mod cold;
 mod command;
 mod core_file;
 mod declared;

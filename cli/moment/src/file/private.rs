@@ -27,6 +27,7 @@ pub(super) fn without_addresses(report: &mut CensusReport) {
                 .flat_map(|typed| typed.error.iter_mut().chain(&mut typed.missing)),
         )
         .chain(report.not_written.iter_mut().filter_map(|found| found.error.as_mut()))
+        .chain(report.cold.iter_mut().filter_map(|found| found.error.as_mut()))
         .chain(report.go.iter_mut().filter_map(|go| go.error.as_mut()));
     sentences.for_each(|sentence| *sentence = cut(sentence));
 }

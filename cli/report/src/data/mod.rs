@@ -28,8 +28,8 @@ mod typed;
 
 pub use census::{
     AllocatorReport, ArenaDetail, ArenaReport, ArenasReport, AskedReport, CENSUS_SCHEMA,
-    CensusReport, CheckedReport, ContentsReport, DoubtReport, MappingReport, MomentReport,
-    UnreachableGroup, UnreachableReport,
+    CensusReport, CheckedReport, ColdReport, ColdRow, ColdSum, ContentsReport, DoubtReport,
+    MappingReport, MomentReport, UnreachableGroup, UnreachableReport,
 };
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,

@@ -24,7 +24,7 @@ pub struct SitesReport<R = SiteRow, L = LikelyReport> {
     pub left_out: u64,
     /// What all that were found stand for.
     pub total: SiteSums,
-    /// By stack: those that keep most free bytes, and those of most rounding.
+    /// By stack: those that keep most free bytes, those of most rounding, and those with most that was not written.
     pub rows: Vec<R>,
     /// Who may have allocated the other blocks in use.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -45,6 +45,9 @@ pub struct SiteSums {
     pub occupied: Range,
     /// Their part of what is free in the pages, slabs and spans that they lie in.
     pub pinned: Range,
+    /// Bytes of theirs that were not written for some time after the session, if that was watched.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cold: Option<Range>,
 }
 
 /// A stack, as a moment knows it.
@@ -134,6 +137,15 @@ impl SiteSums {
             (&mut self.pinned, other.pinned),
         ];
         pairs.into_iter().for_each(|(sum, other)| *sum = together(*sum, other));
+        self.cold = match (self.cold, other.cold) {
+            (Some(sum), Some(other)) => Some(together(sum, other)),
+            (sum, other) => sum.or(other),
+        };
+    }
+
+    /// Bytes that were not written.
+    pub fn not_written(&self) -> f64 {
+        self.cold.map_or(0.0, |cold| cold.value)
     }
 
     /// Occupied bytes that were not requested.

@@ -30,6 +30,9 @@ impl CensusReport {
         if let Some(found) = &mut self.not_written {
             found.rows.truncate(NOT_WRITTEN);
         }
+        if let Some(found) = &mut self.cold {
+            found.rows.truncate(NOT_WRITTEN);
+        }
         if let Some(found) = &mut self.unreachable {
             found.groups.truncate(GROUPS);
         }

@@ -65,6 +65,7 @@ fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
         waste: None,
         arena: None,
         not_written: false,
+        cold: None,
         show_contents: None,
         pins: false,
         recorded: None,

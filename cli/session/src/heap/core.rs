@@ -64,7 +64,8 @@ fn look(
     let stacks = threads.iter().flat_map(|thread| [thread.stack, thread.pointer]).collect();
     let figures = Figures { usage: memory.usage(), stacks, page_tables: 0 };
     let regions = memory.regions().to_vec();
-    let mut seen = Seen { regions, threads, figures, scene: None, read: Arc::default() };
+    let mut seen =
+        Seen { regions, threads, figures, scene: None, read: Arc::default(), cold: None };
     if options.wants_scene(|| seen.resident()) {
         seen.scene = Some(Scene::of_core(core, TLS).map_err(|error| with_causes(&error))?);
     }

@@ -10,6 +10,7 @@
 
 mod asked;
 pub mod both_ends;
+mod cold;
 mod core;
 mod go;
 mod go_holders;
@@ -52,8 +53,8 @@ use heapattach_injector::{
 };
 use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
-    AskedReport, CensusReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
-    UnreachableReport, micros,
+    AskedReport, CensusReport, ColdReport, HoldersReport, LookMethod, SitesReport, Status,
+    TypedReport, UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -66,9 +67,11 @@ use crate::{
     fork,
     recorded::RecordedBlocks,
 };
+use cold::Cold;
 pub use core::of_core;
 use go::Go;
 use known::Written;
+use progress::Progress;
 pub use progress::follow;
 use seen::Seen;
 use source::Source;
@@ -114,6 +117,8 @@ pub struct HeapOptions {
     pub arena: Option<ArenaWanted>,
     /// Whether blocks are told whose pages were never written.
     pub not_written: bool,
+    /// For how long it is watched what is written before the moment, if it is.
+    pub cold: Option<Duration>,
     /// So many bytes of blocks are told, if contents are asked for.
     pub show_contents: Option<usize>,
     /// Blocks of a session that are looked for, once they are written down.
@@ -168,6 +173,7 @@ struct Walked {
     waste: Option<Waste>,
     pins: Option<Pins>,
     not_written: Option<NotWritten>,
+    cold: Option<ColdReport>,
     asked: AskedReport,
     sites: Option<SitesReport>,
     /// How much has a type, and the classes that debug data tells.
@@ -180,26 +186,42 @@ struct Walked {
 /// Takes the moment and tells the command.
 pub fn attach(line: UnixStream, target: &Target, options: &HeapOptions) {
     fork::leave_session();
-    let report = progress::telling(&line, |read| take_counting(target, options, read));
+    let report = progress::telling(&line, |progress| take_telling(target, options, progress));
     heapattach_process::fault::summary();
     progress::conclude(&line, report);
 }
 
 /// What all memory of a process is.
 pub fn take(target: &Target, options: &HeapOptions) -> CensusReport {
-    take_counting(target, options, &Arc::default())
+    take_telling(target, options, &Progress::default())
 }
 
-/// The same; meanwhile `read` tells how many bytes of memory were read.
-fn take_counting(target: &Target, options: &HeapOptions, read: &Arc<AtomicU64>) -> CensusReport {
+/// The same; meanwhile it is told how far it is.
+fn take_telling(target: &Target, options: &HeapOptions, progress: &Progress) -> CensusReport {
     let mut report = CensusReport::new(target.process.pid(), target.process.command());
+    let cold = options.cold.map(|time| Cold::after(target, time, progress)).transpose();
+    let cold = match cold {
+        Ok(cold) => cold.map(Arc::new),
+        Err((status, error)) => return report.failed(status, error),
+    };
+    report.moment.stopped_us = cold.as_ref().map_or(0.0, |cold| cold.stopped_us);
+    take_after(target, options, (cold, &progress.read), report)
+}
+
+/// The moment, after it was watched what is written, or was not.
+fn take_after(
+    target: &Target,
+    options: &HeapOptions,
+    before: Before<'_>,
+    mut report: CensusReport,
+) -> CensusReport {
     let whole = |time: Duration| u64::try_from(time.as_millis()).ok();
     report.moment.taken_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(whole);
     report.moment.up_ms = target.process.running_for().and_then(whole);
     let result = match options.snapshot {
-        Snapshot::Stop => in_a_stop(target, options, read, &mut report),
+        Snapshot::Stop => in_a_stop(target, options, &before, &mut report),
         Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
-            by_a_clone(target, options, read, &mut report)
+            by_a_clone(target, options, &before, &mut report)
         }
     };
     match result {
@@ -210,11 +232,14 @@ fn take_counting(target: &Target, options: &HeapOptions, read: &Arc<AtomicU64>) 
 
 type Failed = (Status, String);
 
+/// What was watched before the moment, and where it is counted what is read.
+type Before<'p> = (Option<Arc<Cold>>, &'p Arc<AtomicU64>);
+
 /// The usual way.
 fn by_a_clone(
     target: &Target,
     options: &HeapOptions,
-    read: &Arc<AtomicU64>,
+    before: &Before<'_>,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let load = Load::of(&target.process);
@@ -228,11 +253,11 @@ fn by_a_clone(
     };
     let see = |stop: &Stopped<'_>| {
         Seen::of(stop, options.wants_scene(|| resident(&target.process)))
-            .map(|seen| seen.counting(read))
+            .map(|seen| seen.after(before))
     };
     let taken = moment::keep(target, see, instead).map_err(failed)?;
     let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
-    report.moment.stopped_us = micros(taken.stopped);
+    report.moment.stopped_us += micros(taken.stopped);
     report.moment.threads = seen.threads.len() as u64;
     match taken.kept {
         Ok(keeping) => {
@@ -261,19 +286,19 @@ fn by_a_clone(
 fn in_a_stop(
     target: &Target,
     options: &HeapOptions,
-    read: &Arc<AtomicU64>,
+    before: &Before<'_>,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
         let mut seen =
-            Seen::of(stop, options.wants_scene(|| resident(&target.process)))?.counting(read);
+            Seen::of(stop, options.wants_scene(|| resident(&target.process)))?.after(before);
         seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
     };
     let (looked, stopped) = moment::stop(target, look).map_err(|error| failed(error.into()))?;
     report.moment.method = Some(LookMethod::Stop);
-    report.moment.stopped_us = micros(stopped);
+    report.moment.stopped_us += micros(stopped);
     let (seen, walked) = looked.map_err(|error: String| (Status::Refused, error))?;
     report.moment.threads = seen.threads.len() as u64;
     conclude(&seen, walked, report);
@@ -377,8 +402,11 @@ fn walk_memory(
     let with_types = options.typed && most == Duration::MAX;
     let typed = with_types.then(|| typed::report(source, &moment, &all));
     let (typed, known) = typed.map_or((None, None), |(typed, known)| (Some(typed), known));
+    let blocks = known.as_ref().map(|(known, _)| known);
+    let of_cold = |cold: &Arc<Cold>| cold.report(blocks, (&moment, &all), &options.filter);
+    let cold = seen.cold.as_ref().map(of_cold);
     let of_session = |recorded| {
-        let sites = sites::report(&moment, &all, &recorded);
+        let sites = sites::report(&moment, &all, (&recorded, seen.cold.as_deref()));
         let likely = known.as_ref().map(|(known, _)| likely::report(&moment, known, &recorded));
         SitesReport { likely, ..sites }
     };
@@ -421,18 +449,32 @@ fn walk_memory(
     };
     let holders = holders.or_else(|| go.as_mut()?.holders.take());
     let took = began.elapsed();
-    Walked { census, unreachable, holders, waste, pins, not_written, asked, sites, typed, go, took }
+    Walked {
+        census,
+        unreachable,
+        holders,
+        waste,
+        pins,
+        not_written,
+        cold,
+        asked,
+        sites,
+        typed,
+        go,
+        took,
+    }
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, holders, waste, pins, not_written, asked, .. } = walked;
-    let Walked { sites, typed, go, took, .. } = walked;
+    let Walked { census, unreachable, holders, waste, pins, not_written, .. } = walked;
+    let Walked { cold, asked, sites, typed, go, took, .. } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
     (report.holders, report.waste, report.pins) = (holders, waste, pins);
     (report.not_written, report.asked, report.sites) = (not_written, asked, sites);
+    report.cold = cold;
     if let Some((typed, classes)) = typed {
         report.typed = Some(typed);
         report.add_classes(classes);

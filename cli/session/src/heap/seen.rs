@@ -18,6 +18,8 @@ use heapattach_process::{
 use heapattach_report::MappingReport;
 use heapattach_verdict::reconcile::Figures;
 
+use super::{Before, cold::Cold};
+
 /// So many bytes of files and shared memory are counted page by page; more by the kernel.
 const MOST_BY_PAGES: u64 = 2 << 30;
 /// So much below each thread pointer is taken for thread-local variables; what lies there counts in any case.
@@ -35,6 +37,8 @@ pub(super) struct Seen {
     pub(super) scene: Option<Scene>,
     /// How many bytes of memory were read.
     pub(super) read: Arc<AtomicU64>,
+    /// Pages that were not written before, if that was watched.
+    pub(super) cold: Option<Arc<Cold>>,
 }
 
 impl Seen {
@@ -54,12 +58,12 @@ impl Seen {
         let figures = Figures { usage, stacks, page_tables: page_tables(process) };
         let scene = || Scene::of(stop, &[], &[], &Exits::default(), TLS).map_err(unread);
         let scene = wants_scene.then(scene).transpose()?;
-        Ok(Self { regions, threads, figures, scene, read: Arc::default() })
+        Ok(Self { regions, threads, figures, scene, read: Arc::default(), cold: None })
     }
 
-    /// The same, with the bytes that are read counted there.
-    pub(super) fn counting(self, read: &Arc<AtomicU64>) -> Self {
-        Self { read: Arc::clone(read), ..self }
+    /// The same, with what was watched before, and the bytes that are read counted there.
+    pub(super) fn after(self, (cold, read): &Before<'_>) -> Self {
+        Self { read: Arc::clone(read), cold: cold.clone(), ..self }
     }
 
     /// What a clone has of private memory, now that the process goes on: the kernel needs long to count it.

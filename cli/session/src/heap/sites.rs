@@ -13,33 +13,40 @@ use heapattach_census::{
 use heapattach_profile::{Estimate, Exact, Kind, Measure, RecordedBlock, Samples, Unseen};
 use heapattach_report::{SiteRow, SiteSums, SitesReport};
 
+use super::cold::Cold;
+
 use crate::recorded::Recorded;
 
-/// Rows that keep most free bytes, and as many of most rounding.
+/// Rows that keep most free bytes, as many of most rounding, and as many with most that was not written.
 const ROWS: usize = 500;
 
 /// Looks for them.
 pub(super) fn report(
     moment: &Moment<'_>,
     walkers: &[&dyn Walker],
-    recorded: &Recorded,
+    (recorded, cold): (&Recorded, Option<&Cold>),
 ) -> SitesReport {
     let addresses: Vec<u64> = recorded.blocks.iter().map(|block| block.at).collect();
     let found = pins::find(moment, walkers, &addresses);
-    sum(recorded, &found)
+    sum(recorded, &found, cold)
 }
 
-fn sum(Recorded { blocks, left_out }: &Recorded, all: &[Found]) -> SitesReport {
+fn sum(
+    Recorded { blocks, left_out }: &Recorded,
+    all: &[Found],
+    cold: Option<&Cold>,
+) -> SitesReport {
     let mut sites: HashMap<u32, Site> = HashMap::new();
     let (mut total, mut count) = (Site::default(), 0);
-    for (RecordedBlock { kind, .. }, found) in blocks.iter().zip(all) {
+    for (RecordedBlock { at, kind }, found) in blocks.iter().zip(all) {
         // At that address is another one by now.
         if found.usable < kind.size || found.usable == 0 {
             continue;
         }
         count += 1;
-        total.add(kind, found);
-        sites.entry(kind.row.0).or_default().add(kind, found);
+        let cold = cold.map(|cold| cold.overlap(*at..at.saturating_add(found.usable)));
+        total.add(kind, found, cold);
+        sites.entry(kind.row.0).or_default().add(kind, found, cold);
     }
     let sums = sites.iter().map(|(row, site)| SiteRow { row: *row, sums: site.sums() });
     SitesReport {
@@ -52,11 +59,15 @@ fn sum(Recorded { blocks, left_out }: &Recorded, all: &[Found]) -> SitesReport {
     }
 }
 
-/// The largest of both kinds, those that keep most first.
+/// The largest of each kind, those that keep most first.
 fn largest(mut rows: Vec<SiteRow>) -> Vec<SiteRow> {
     let by = |value: f64, row: &SiteRow| (Reverse(value.max(0.0).to_bits()), row.row);
     rows.sort_by_key(|row| by(row.sums.rounding(), row));
-    let most: BTreeSet<u32> = rows.iter().take(ROWS).map(|row| row.row).collect();
+    let mut most: BTreeSet<u32> = rows.iter().take(ROWS).map(|row| row.row).collect();
+    rows.sort_by_key(|row| by(row.sums.not_written(), row));
+    most.extend(
+        rows.iter().take_while(|row| row.sums.not_written() > 0.0).take(ROWS).map(|row| row.row),
+    );
     rows.sort_by_key(|row| by(row.sums.pinned.value, row));
     let mut place = 0;
     rows.retain(|row| {
@@ -72,14 +83,18 @@ struct Site {
     requested: Values,
     occupied: Values,
     pinned: Values,
+    cold: Option<Values>,
 }
 
 impl Site {
-    fn add(&mut self, kind: &Kind, found: &Found) {
+    fn add(&mut self, kind: &Kind, found: &Found, cold: Option<u64>) {
         let probability = kind.probability();
         self.requested.add(kind.size, probability);
         self.occupied.add(found.usable, probability);
         self.pinned.add(whole(found.kept), probability);
+        if let Some(cold) = cold {
+            self.cold.get_or_insert_default().add(cold, probability);
+        }
     }
 
     fn sums(&self) -> SiteSums {
@@ -89,6 +104,7 @@ impl Site {
             requested: bytes(&self.requested),
             occupied: bytes(&self.occupied),
             pinned: bytes(&self.pinned),
+            cold: self.cold.as_ref().map(bytes),
         }
     }
 }
@@ -139,7 +155,7 @@ mod tests {
         let found = |usable, kept| Found { usable, kept };
         // The last one was freed, and what is there now has less room.
         let all = [found(104, 4000.0), found(40, 10.4), found(24, 0.0), found(72, 3.0)];
-        let report = sum(&Recorded { blocks, left_out: 0 }, &all);
+        let report = sum(&Recorded { blocks, left_out: 0 }, &all, None);
         assert_eq!((report.recorded, report.found), (4, 3));
         let told = |sums: &SiteSums| {
             [&sums.blocks, &sums.requested, &sums.occupied, &sums.pinned].map(|range| range.value)
@@ -153,7 +169,7 @@ mod tests {
     #[test]
     fn a_sampled_block_stands_for_others_as_rare_as_itself() {
         let recorded = Recorded { blocks: vec![block(1, 1000, 100_000); 9], left_out: 0 };
-        let report = sum(&recorded, &[Found { usable: 1024, kept: 3072.0 }; 9]);
+        let report = sum(&recorded, &[Found { usable: 1024, kept: 3072.0 }; 9], None);
         let weight = 1.0 / (1.0 - (-0.01_f64).exp());
         let SiteSums { requested, occupied, pinned, .. } = &report.rows[0].sums;
         let is = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-9;

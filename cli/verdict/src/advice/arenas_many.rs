@@ -17,6 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     if !is_many || kept <= LEAST || kept <= allocated / 10 || !scene.has_counts() {
         return None;
     }
+    let wanted = scene.enough_arenas().filter(|wanted| *wanted < arenas)?;
     Some(Advice {
         rule: "arenas_many",
         observation: format!(
@@ -25,7 +26,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             bytes(allocated)
         ),
         cause: "what is free in one arena is not used for the threads of another".to_owned(),
-        setting: scene.conf(&format!("narenas:{cpus}")),
+        setting: scene.conf(&format!("narenas:{wanted}")),
         live: Vec::new(),
         gain: format!("a part of {}", bytes(kept)),
         cost: "more threads an arena: look again for waits".to_owned(),
@@ -42,7 +43,12 @@ mod tests {
     fn many_arenas_that_keep_memory_are_told() {
         let sample = Sample::jemalloc().with("narenas", 64);
         assert_eq!(advise(&sample.scene()), None);
-        let sample = sample.with("dirty", 80 << 20);
+        let mut sample = sample.with("dirty", 80 << 20);
         assert_eq!(advise(&sample.scene()).unwrap().setting, "MALLOC_CONF=narenas:4");
+        let threads = sample.clone().with("nthreads", 100);
+        assert_eq!(advise(&threads.scene()).unwrap().setting, "MALLOC_CONF=narenas:25");
+        // 1000 s, 64 arenas.
+        sample.now.arenas[0].bins[0].numbers.insert("nfills", 65_000_000);
+        assert_eq!(advise(&sample.scene()), None, "threads would wait for fewer");
     }
 }

@@ -1,6 +1,6 @@
 //! The allocator's own books are large.
 //!
-//! Threshold: above 5 % of what is allocated, and 10 MiB, with more arenas than twice the processors.
+//! Threshold: above 5 % of what is allocated, and 10 MiB, with more arenas than twice as many as its threads and processors need.
 
 use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
@@ -9,9 +9,12 @@ use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let total = |name: &str| scene.now.total(name);
-    let (metadata, arenas, cpus) = (total("metadata"), total("narenas"), scene.conditions.cpus);
+    let (metadata, arenas, wanted) = (total("metadata"), total("narenas"), scene.enough_arenas()?);
     let is_large = metadata > LEAST && metadata > total("allocated") / 20;
-    if !scene.is(AllocatorKind::Jemalloc) || !scene.has_counts() || !is_large || arenas <= 2 * cpus
+    if !scene.is(AllocatorKind::Jemalloc)
+        || !scene.has_counts()
+        || !is_large
+        || arenas <= 2 * wanted
     {
         return None;
     }
@@ -19,7 +22,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         rule: "metadata",
         observation: format!("{} of books for {arenas} arenas", bytes(metadata)),
         cause: "each arena has its own bins, lists and base".to_owned(),
-        setting: scene.conf(&format!("narenas:{cpus}")),
+        setting: scene.conf(&format!("narenas:{wanted}")),
         live: Vec::new(),
         gain: format!("a part of {}", bytes(metadata)),
         cost: "more threads an arena: look again for waits".to_owned(),

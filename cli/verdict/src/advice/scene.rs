@@ -33,6 +33,9 @@ pub struct Scene<'a> {
     pub conditions: &'a Conditions,
 }
 
+/// An arena whose threads fill their caches so often a second is one that they would wait for.
+const BUSY: f64 = 1000.0;
+
 impl Scene<'_> {
     /// Whether the allocator is that one.
     pub fn is(&self, allocator: AllocatorKind) -> bool {
@@ -67,6 +70,26 @@ impl Scene<'_> {
         let threads = self.now.total("nthreads").max(1);
         // How long a process runs is known to a second.
         ((ns as f64 / 1e9 / (time.as_secs_f64().max(1e-3) * threads as f64)).min(1.0), waits)
+    }
+
+    /// So few arenas are enough for its threads and processors. Nothing where each arena is come to so often that
+    /// threads would wait for one that they share.
+    pub fn enough_arenas(&self) -> Option<u64> {
+        let fills = |own: &Statistics| {
+            let classes = own.arenas.iter().flat_map(|arena| &arena.bins);
+            classes
+                .filter_map(|class| class.numbers.get("nfills"))
+                .fold(0, |sum: u64, own| sum.saturating_add(*own))
+        };
+        let mut now = fills(self.now);
+        let mut time = Duration::from_secs(self.conditions.running_s.max(1));
+        if let Some((before, passed)) = self.before {
+            (now, time) = (now.saturating_sub(fills(before)), passed);
+        }
+        let arenas = self.now.total("narenas").max(1);
+        let is_busy = now as f64 > BUSY * arenas as f64 * time.as_secs_f64().max(1e-3);
+        let threads = self.now.total("nthreads").div_ceil(super::arenas_few::THREADS);
+        (!is_busy).then(|| threads.max(self.conditions.cpus).max(1))
     }
 
     /// Settings of jemalloc as they are typed: builds give the variable a prefix.

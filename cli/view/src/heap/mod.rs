@@ -1,6 +1,7 @@
 //! What all memory of a process is, as a person reads it: one screen, or one of its parts.
 
 mod arenas;
+mod cold;
 mod contents;
 mod core_file;
 mod difference;
@@ -27,6 +28,7 @@ use heapattach_text::quantity::time;
 
 use crate::page::Page;
 use arenas::write_arenas;
+use cold::write_cold;
 use contents::write_contents;
 use core_file::write_core;
 pub use difference::tell_difference;
@@ -76,13 +78,15 @@ pub enum HeapView {
     Pins,
     /// Blocks whose pages were never written.
     NotWritten,
+    /// Blocks that were not written for a while.
+    Cold,
     /// What holds the objects of a Go program.
     Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
@@ -92,6 +96,7 @@ impl HeapView {
         Self::Waste,
         Self::Pins,
         Self::NotWritten,
+        Self::Cold,
         Self::Go,
         Self::Arenas,
         Self::Mappings,
@@ -113,6 +118,7 @@ impl HeapView {
             Self::Waste => "waste",
             Self::Pins => "pins",
             Self::NotWritten => "not-written",
+            Self::Cold => "cold",
             Self::Go => "go",
         }
     }
@@ -134,6 +140,7 @@ impl HeapView {
             Self::Waste => "What may be waste: blocks of zeroes, copies, room that is not used",
             Self::Pins => "Which blocks keep pages and slabs in memory that are mostly free",
             Self::NotWritten => "Blocks whose pages were never written: allocated and not used",
+            Self::Cold => "Blocks that were not written while pages were watched (--cold TIME)",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
@@ -149,6 +156,9 @@ impl HeapView {
             ),
             Self::NotWritten if report.not_written.is_none() => Some(
                 "it does not have pages that were never written: they were not looked for (heap -o FILE)",
+            ),
+            Self::Cold if report.cold.is_none() => Some(
+                "it does not have what was not written for a while: that was not watched (heap --cold TIME -o FILE)",
             ),
             Self::Holders | Self::Tree if report.holders.is_none() && report.go.is_none() => Some(
                 "it does not have what holds the blocks: that was not looked for (heap --view holders -o FILE)",
@@ -181,6 +191,7 @@ impl HeapView {
             Self::Waste => write_waste(&mut page, report),
             Self::Pins => write_pins(&mut page, report),
             Self::NotWritten => write_not_written(&mut page, report),
+            Self::Cold => write_cold(&mut page, report),
             Self::Go => write_go(&mut page, report),
         }
         write_contents(&mut page, report, self == Self::Unreachable);

@@ -12,10 +12,13 @@ use crate::{
 /// Callers that a row has.
 const CALLERS: usize = 3;
 
-/// Writes the largest of both kinds.
+/// What the first column has, and is called.
+type Value = (&'static str, fn(&SiteSums) -> f64);
+
+/// Writes the largest of each kind.
 pub fn tell_placed_sites(sites: &PlacedSites, rows: usize, mut page: Page) -> String {
     page.gap();
-    let SiteSums { blocks, requested, occupied, pinned } = &sites.total;
+    let SiteSums { blocks, requested, occupied, pinned, cold } = &sites.total;
     let rounding = sites.total.rounding();
     let text = format!(
         "{} blocks of the session are in use: {} requested, {} occupied ({:+.1} %); beside them {} are free on their \
@@ -36,13 +39,26 @@ pub fn tell_placed_sites(sites: &PlacedSites, rows: usize, mut page: Page) -> St
         );
         page.prose("", Ink::Dim, &text);
     }
+    if let Some(cold) = cold {
+        let text = format!(
+            "{} of them were not written in the time after the session in which that was watched",
+            bytes(whole(cold.value))
+        );
+        page.prose("", Ink::Plain, &text);
+    }
     let mut kept = sites.by_place();
+    let mut by_cold = kept.clone();
+    by_cold.sort_by(|a, b| b.sums.not_written().total_cmp(&a.sums.not_written()));
+    by_cold.retain(|site| site.sums.not_written() >= 1.0);
     let mut by_rounding = kept.clone();
     by_rounding.sort_by(|a, b| b.sums.rounding().total_cmp(&a.sums.rounding()));
     by_rounding.retain(|site| site.sums.rounding() >= 1.0);
     kept.retain(|site| site.sums.pinned.value >= 1.0);
-    write(&mut page, "Keeps most free memory", &kept, rows);
-    write(&mut page, "Most rounding", &by_rounding, rows);
+    let pinned: Value = ("keeps free", |sums| sums.pinned.value);
+    write(&mut page, "Keeps most free memory", pinned, (&kept, rows));
+    write(&mut page, "Most rounding", pinned, (&by_rounding, rows));
+    let cold: Value = ("not written", SiteSums::not_written);
+    write(&mut page, "Not written after the session", cold, (&by_cold, rows));
     if let Some(likely) = &sites.likely {
         let is_sampled = sites.total.blocks.value > widened(sites.found) + 0.5;
         likely_sites::tell(likely, is_sampled, rows, &mut page);
@@ -50,13 +66,18 @@ pub fn tell_placed_sites(sites: &PlacedSites, rows: usize, mut page: Page) -> St
     page.finish()
 }
 
-fn write(page: &mut Page, title: &'static str, sites: &[MergedSite<'_>], rows: usize) {
+fn write(
+    page: &mut Page,
+    title: &'static str,
+    (first, value): Value,
+    (sites, rows): (&[MergedSite<'_>], usize),
+) {
     if sites.is_empty() {
         return;
     }
     page.gap();
     let columns = [
-        Column::right("keeps free"),
+        Column::right(first),
         Column::right("blocks"),
         Column::right("requested"),
         Column::right("occupied"),
@@ -67,7 +88,7 @@ fn write(page: &mut Page, title: &'static str, sites: &[MergedSite<'_>], rows: u
     for site in sites.iter().take(rows) {
         let sums = &site.sums;
         table.row([
-            bytes(whole(sums.pinned.value)),
+            bytes(whole(value(sums))),
             count(whole(sums.blocks.value)),
             bytes(whole(sums.requested.value)),
             bytes(whole(sums.occupied.value)),
@@ -108,7 +129,13 @@ mod tests {
     fn call_paths_of_one_place_are_one_row() {
         let site = |place: &str, value: f64| {
             let range = heapattach_profile::Range { value, low: value, high: value };
-            let sums = SiteSums { blocks: range, requested: range, occupied: range, pinned: range };
+            let sums = SiteSums {
+                blocks: range,
+                requested: range,
+                occupied: range,
+                pinned: range,
+                cold: (place == "fill (a.c:2)").then_some(range),
+            };
             PlacedSite { place: place.to_owned(), sums, ..PlacedSite::default() }
         };
         let rows = vec![
@@ -121,5 +148,7 @@ mod tests {
         let line = told.lines().find(|line| line.contains("pin (a.c:1)")).unwrap();
         assert!(line.contains("5 000") && line.ends_with("pin (a.c:1) (2 call paths)"), "{told}");
         assert_eq!(told.matches("pin (a.c:1)").count(), 1, "{told}");
+        let cold = told.lines().skip_while(|line| !line.contains("Not written after")).nth(1);
+        assert!(cold.is_some_and(|line| line.ends_with("fill (a.c:2)")), "{told}");
     }
 }

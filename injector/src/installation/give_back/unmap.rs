@@ -15,6 +15,7 @@ use crate::{
 };
 use heapattach_process::{
     addr::RemoteAddr,
+    page_writes::USERFAULTFD,
     proc::maps::{self, Mapping},
 };
 
@@ -85,13 +86,22 @@ fn is_shared_name(label: &[u8]) -> bool {
     label.strip_prefix(b"/memfd:").is_some_and(|rest| rest.starts_with(name))
 }
 
-/// Descriptors of our shared memory that a killed heapattach left open in the target.
+/// Descriptors that a killed heapattach left open in the target: of our shared memory, or to watch pages by. The
+/// latter were never used where they were made; a program uses its own at once.
 fn our_descriptors(target: &Target) -> Vec<u64> {
-    target
-        .process
+    let process = &target.process;
+    let is_unused = |number: u64| {
+        let told = process.read(&format!("fdinfo/{number}")).unwrap_or_default();
+        let told = String::from_utf8_lossy(&told);
+        let version = told.lines().find_map(|line| line.strip_prefix("API:"));
+        version.and_then(|version| version.split(':').nth(1)) == Some("0")
+    };
+    process
         .descriptors()
         .into_iter()
-        .filter(|(_, link)| is_shared_name(link.as_encoded_bytes()))
+        .filter(|(number, link)| {
+            is_shared_name(link.as_encoded_bytes()) || link == USERFAULTFD && is_unused(*number)
+        })
         .take(MOST_DESCRIPTORS)
         .map(|(number, _)| number)
         .collect()

@@ -109,13 +109,20 @@ fn waits_for_blocks_that_no_cache_takes_are_told_and_end_with_caches_that_do() {
 #[test]
 #[ignore = "256 threads that do not rest leave a machine of few processors to nothing else"]
 fn many_threads_on_few_arenas_are_told_and_wait_no_more_on_many() {
-    let seen = with_advice("arenas_few", &["256", "1024", "60"], "narenas:8", "narenas:128");
+    // Its 256 threads, and the first.
+    let seen = with_advice("arenas_few", &["256", "1024", "60"], "narenas:8", "narenas:257");
     let Some([before, after]) = seen else { return };
     waits_end(&before, &after);
+    for rule in ["arenas_many", "metadata"] {
+        assert!(after.rule(rule).is_none(), "it would be told to go back: {:#?}", after.advice);
+    }
 }
 
 fn waits_end(before: &Seen, after: &Seen) {
-    let waits = [before, after].map(|seen| seen.most("extents_dirty.total_wait_time") / 1e9);
+    let waits = [before, after].map(|seen| {
+        let of = |lock: &str| seen.most(&format!("{lock}.total_wait_time")) / 1e9;
+        of("bins") + of("extents_dirty")
+    });
     println!("waited {:.3} s of each second before, {:.3} s after", waits[0], waits[1]);
     assert!(waits[1] * 5.0 < waits[0], "{waits:?}");
 }

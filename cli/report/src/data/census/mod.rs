@@ -1,8 +1,10 @@
 //! What all memory of a process is, at one moment.
 
 mod asked;
+mod cold;
 
 pub use asked::{ArenaDetail, ArenasReport, AskedReport, ContentsReport};
+pub use cold::{ColdReport, ColdRow, ColdSum};
 
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
@@ -68,6 +70,9 @@ pub struct CensusReport {
     /// Blocks in use whose pages were never written, if that was looked for.
     #[serde(default)]
     pub not_written: Option<NotWritten>,
+    /// Blocks in use that were not written for a while, if that was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdReport>,
     /// Blocks that a session recorded, of the moment after one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<SitesReport>,

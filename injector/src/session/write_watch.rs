@@ -1,0 +1,180 @@
+//! Which pages a process does not write to for a while. The target itself calls `userfaultfd`, on a borrowed thread
+//! with all threads stopped; the descriptor is taken over, and closed in the target in the same stop. No hook is put
+//! in, no line of the target's runs, and its pages are watched from outside while it goes on.
+//!
+//! When we end, however we do, the kernel closes the descriptor, and nothing is watched any more. A descriptor that a
+//! killed heapattach left in the target is closed with what else it left: see `give_back::unmap`.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use nix::errno::Errno;
+
+use crate::{
+    home::{Home, HomeError, session_lock::SessionLock, vdso},
+    installation::{
+        install,
+        remote_call::{Carrier, CarrierError},
+        shelter,
+    },
+    session::{
+        attach::own_start_time,
+        failure::Failure,
+        keep::KeepError,
+        prepare::clean_up_before,
+        undo::{Left, undo},
+    },
+    trace::{
+        insist::insist,
+        stopped::{Stopped, choose_carrier},
+        target::{Target, may_suspend_seccomp},
+    },
+};
+use heapattach_process::{
+    addr::RemoteAddr,
+    fault,
+    page_writes::{FLAGS, PageWrites, USERFAULTFD, WritesError},
+    proc::{maps, pidfd},
+};
+
+/// Why no pages are watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The target is as it was.
+    #[error(transparent)]
+    Before(#[from] KeepError),
+    /// It watches pages of its own.
+    #[error(
+        "the process has a userfaultfd of its own, and pages of one are not watched by another"
+    )]
+    HasItsOwn,
+    /// A call that a filter forbids would kill it.
+    #[error(
+        "the process is under seccomp, and a forbidden call would kill it; need CAP_SYS_ADMIN to suspend the filter \
+         meanwhile: run heapattach as root"
+    )]
+    Seccomp,
+    /// Memory is shared with a child that runs.
+    #[error("a child made by vfork still uses the memory of the process")]
+    VforkChild,
+    /// No thread can be borrowed.
+    #[error("no thread of the target can be borrowed")]
+    NoCarrier,
+    /// A call could not be made.
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    /// The frame that brings the thread back could not be written.
+    #[error("the memory of the target cannot be written")]
+    Memory(#[source] Errno),
+    /// What is noted in the target could not be written.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// Its descriptor is not to be had.
+    #[error("the descriptor cannot be taken over")]
+    Take(#[source] Errno),
+    /// The kernel does not do it.
+    #[error(transparent)]
+    Writes(#[from] WritesError),
+}
+
+/// Has all private memory without a file watched from now on, for as long as the answer lives; how long the target was
+/// stopped for it.
+///
+/// # Errors
+/// What of heapattach is left in the target.
+pub fn watch(target: &Target) -> Result<(Result<PageWrites, WatchError>, Duration), Left> {
+    let (mut home, mut stopped) = (None, Duration::ZERO);
+    let result = SessionLock::take().map_err(KeepError::Lock).and_then(|lock| {
+        clean_up_before(target).map_err(|Failure { error, .. }| KeepError::Leftovers(error))?;
+        let gadget = vdso::syscall_gadget(target).map_err(|_| KeepError::Maps)?;
+        shelter::look_ahead(target);
+        let began = Instant::now();
+        let mut stop = Stopped::all(target)?;
+        let made = in_stop(&mut stop, gadget, &lock, &mut home);
+        stopped = stop.finish().stopped.max(began.elapsed());
+        // The lock is taken until all of it is undone.
+        Ok((lock, made))
+    });
+    let (lock, made) = match result {
+        Ok((lock, made)) => (Some(lock), made),
+        Err(error) => (None, Err(error.into())),
+    };
+    if let Some(home) = home.take() {
+        let undone = undo(target, &home)?;
+        stopped += undone.stops.iter().map(|stop| stop.stopped).sum::<Duration>();
+    }
+    drop(lock);
+    let watched = made.and_then(|descriptor| {
+        let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
+        let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
+        let watched = maps.iter().filter(|mapping| is_watched(mapping));
+        let areas: Vec<_> =
+            watched.map(|mapping| mapping.range.start.get()..mapping.range.end.get()).collect();
+        Ok(PageWrites::watch(&target.process, descriptor, &areas)?)
+    });
+    Ok((watched, stopped))
+}
+
+/// Memory that blocks of an allocator lie in: stacks grow, and are no blocks.
+fn is_watched(mapping: &maps::Mapping<'_>) -> bool {
+    let label = mapping.label();
+    let is_private = !mapping.shared && mapping.inode == 0 && mapping.writable;
+    is_private && (mapping.is_anonymous() || label == "[heap]")
+}
+
+fn in_stop(
+    stop: &mut Stopped<'_>,
+    gadget: RemoteAddr,
+    lock: &SessionLock,
+    built: &mut Option<Home>,
+) -> Result<OwnedFd, WatchError> {
+    if stop.has_vfork_child() {
+        return Err(WatchError::VforkChild);
+    }
+    let target = stop.target();
+    if has_its_own(target) {
+        return Err(WatchError::HasItsOwn);
+    }
+    let is_filtered = target.process.status().is_ok_and(|status| status.seccomp != 0);
+    if is_filtered && !may_suspend_seccomp() {
+        return Err(WatchError::Seccomp);
+    }
+    let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
+    let (made, result) = install::build_bare(stop, &maps, gadget, lock.session(), own_start_time());
+    *built = made;
+    result.map_err(KeepError::from)?;
+    let Some(home) = built.as_mut() else { return Err(WatchError::NoCarrier) };
+    let thread = choose_carrier(stop).ok_or(WatchError::NoCarrier)?;
+    let mut carrier = Carrier::borrow(stop, thread, gadget)?;
+    let frame = carrier.rescue_frame(home.frame())?;
+    insist(|| target.memory.write(home.frame(), &frame)).map_err(WatchError::Memory)?;
+    carrier.rescue(home.gadget(), home)?;
+    // Whoever cleans up after us knows by it that there may be one.
+    home.amend(&target.memory, |header| header.descriptor = 1)?;
+    let result = hand_over(&mut carrier, target);
+    fault::hold("handed over");
+    if result.is_ok() {
+        home.amend(&target.memory, |header| header.descriptor = 0)?;
+    }
+    carrier.finish()?;
+    result
+}
+
+/// A new descriptor of the target's becomes ours alone.
+fn hand_over(carrier: &mut Carrier<'_, '_>, target: &Target) -> Result<OwnedFd, WatchError> {
+    let number = carrier.call("userfaultfd", libc::SYS_userfaultfd, [FLAGS, 0, 0, 0, 0, 0])?;
+    fault::hold("userfaultfd");
+    let taken = fault::point("pidfd_getfd").and_then(|()| {
+        let process = target.process.pidfd().ok_or(Errno::ENOSYS)?;
+        pidfd::take(process.as_fd(), i32::try_from(number).unwrap_or(-1))
+    });
+    carrier.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+    taken.map_err(WatchError::Take)
+}
+
+fn has_its_own(target: &Target) -> bool {
+    target.process.descriptors().iter().any(|(_, link)| link == USERFAULTFD)
+}
