@@ -1,5 +1,5 @@
 //! Which pages a process does not write to: the kernel protects them, and a first write takes the protection from its
-//! page. No write waits for anybody (asynchronous write protection, Linux 6.7), and nothing is read of the memory.
+//! page. No write waits (asynchronous write protection, Linux 6.7), and nothing is read of the memory.
 //!
 //! It is done over a userfaultfd of the process. When that is closed, by us or because we ended, all is as it was.
 //!
@@ -51,7 +51,7 @@ pub enum WritesError {
     #[error("the kernel does not protect pages asynchronously ({0}); Linux 6.7 does")]
     NoKernel(Errno),
     /// The descriptor is another one.
-    #[error("the descriptor that was taken over is no userfaultfd")]
+    #[error("the descriptor that was taken over belongs to something else than a userfaultfd")]
     Foreign,
     /// A call failed.
     #[error("{call} failed ({errno})")]

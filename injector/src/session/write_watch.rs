@@ -152,7 +152,7 @@ fn in_stop(
     let frame = carrier.rescue_frame(home.frame())?;
     insist(|| target.memory.write(home.frame(), &frame)).map_err(WatchError::Memory)?;
     carrier.rescue(home.gadget(), home)?;
-    // Whoever cleans up after us knows by it that there may be one.
+    // A clean-up after us learns from it that there may be one.
     home.amend(&target.memory, |header| header.descriptor = 1)?;
     let result = hand_over(&mut carrier, target);
     fault::hold("handed over");

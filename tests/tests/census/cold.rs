@@ -1,7 +1,11 @@
 //! What a process does not write to for a while: true within 5 %, while it reads by the kernel, grows, moves and forks;
-//! and nothing stays, whoever is killed.
+//! and nothing stays if one of our processes is killed.
 
-use std::time::Duration;
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use heapattach_test_folder::Folder;
 use heapattach_tests::{
@@ -44,7 +48,13 @@ fn field(fixture: &Fixture, file: &str, name: &str) -> String {
 
 /// Whether any of its pages are watched.
 fn is_watched(fixture: &Fixture) -> bool {
-    field(fixture, "smaps", "VmFlags").split_whitespace().any(|flag| flag == "uw")
+    has_watched_pages(fixture.pid())
+}
+
+fn has_watched_pages(pid: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let mut flags = text.lines().filter_map(|line| line.strip_prefix("VmFlags:"));
+    flags.any(|flags| flags.split_whitespace().any(|flag| flag == "uw"))
 }
 
 #[test]
@@ -225,4 +235,26 @@ fn a_process_that_ends_meanwhile_is_told_to_have_ended() {
     assert_eq!(outcome.code(), Some(FAILED), "{outcome:?}");
     let said = outcome.stderr + &outcome.stdout;
     assert!(said.contains("the process ended or began another program"), "{said}");
+}
+
+#[test]
+fn a_process_that_begins_another_program_meanwhile_is_told_to_have_done_so() {
+    let mut shell = Command::new("sh")
+        .args(["-c", "read line; exec cat"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let pid = shell.id().cast_signed();
+    let words = ["heap", "-p", &pid.to_string(), "--cold", "3s"];
+    let running = Heapattach::new(words).start();
+    poll(PATIENCE, || has_watched_pages(pid).then_some(())).expect("its pages are watched");
+    shell.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("it reads");
+    poll(PATIENCE, || (!has_watched_pages(pid)).then_some(())).expect("another program");
+    let outcome = running.wait();
+    // It ends when its input does.
+    drop(shell.stdin.take());
+    assert!(shell.wait().expect("its end").success());
+    assert_eq!(outcome.code(), Some(FAILED), "{outcome:?}");
+    let said = outcome.stderr + &outcome.stdout;
+    assert!(said.contains("began another program meanwhile"), "{said}");
 }
