@@ -8,7 +8,7 @@ pub use crate::{
         purge::{PurgeError, Purged, purge},
     },
     snapshot::{
-        Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing, constant,
-        sanitizer,
+        Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing,
+        client_requests, constant, sanitizer,
     },
 };
