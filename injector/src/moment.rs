@@ -9,7 +9,7 @@ pub use crate::{
         write_watch::{WatchError, watch as watch_writes},
     },
     snapshot::{
-        Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing, constant,
-        sanitizer,
+        Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing,
+        client_requests, constant, sanitizer,
     },
 };

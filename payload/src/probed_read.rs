@@ -4,13 +4,15 @@
 use core::sync::atomic::Ordering::Release;
 
 use heapattach_abi::{
-    copies::{BUSY, DATA, FROM, LENGTH, VECTORS, WORDS},
+    copies::{ASIDE, BUSY, DATA, FROM, GATHERED, LENGTH, VECTORS, WORDS},
     python::{ORDERS_AT, Order},
 };
 
 use crate::{arch, bounds, cells::Cells, readable::Span, row::Row, shared_word::Place};
 
 const PAGE: u64 = 4096;
+/// Vectors of single looks come before those of places that are noted while such looks are made.
+const WANTED: usize = 5;
 /// What needs more looks than this is none of ours.
 const LOOKS: u32 = 96;
 
@@ -125,6 +127,35 @@ impl Far {
         self.copy.at(WORDS + 24).get()
     }
 
+    /// Notes a place of which so many bytes are to be copied, as one of a few in one look.
+    #[inline(never)]
+    pub(crate) fn want(&mut self, number: usize, at: u64, length: u64) {
+        self.vector(WANTED + 1 + number, at, length);
+    }
+
+    /// Copies the first places noted, one behind the other, from this word of those gathered on; answers how
+    /// many bytes that were before one that is not there.
+    #[inline(never)]
+    pub(crate) fn gather(&mut self, to: usize, places: usize, bytes: u64) -> u64 {
+        self.vector(WANTED, self.copy.at(GATHERED + to * 8).address(), bytes);
+        self.copied(WANTED, 1, places as u64).filter(|&copied| copied <= bytes).unwrap_or(0)
+    }
+
+    /// A word of those gathered.
+    pub(crate) fn gathered(&self, word: usize) -> u64 {
+        self.copy.at(GATHERED + word * 8).get()
+    }
+
+    /// Where that is.
+    pub(crate) fn gathered_at(&self, word: usize) -> u64 {
+        self.copy.at(GATHERED + word * 8).address()
+    }
+
+    /// A word that is put aside while others are read.
+    pub(crate) fn aside(&self, word: usize) -> Place {
+        self.copy.at(ASIDE + word * 8)
+    }
+
     /// Copies so many bytes, or as many as there are to the end of the page; answers how many.
     #[inline(never)]
     pub(crate) fn copy(&mut self, to: Place, at: u64, length: u64) -> u64 {
@@ -161,11 +192,17 @@ impl Far {
     /// Has so many vectors filled from the ones behind them; all of it, or nothing counts.
     #[inline(never)]
     fn fetch(&mut self, to: u64, from: u64, length: u64) -> Option<()> {
+        self.copied(0, to, from).filter(|&copied| copied == length).map(|_| ())
+    }
+
+    /// The same with vectors from a first one on; answers how many bytes that are, if there are any.
+    #[inline(never)]
+    fn copied(&mut self, first: usize, to: u64, from: u64) -> Option<u64> {
         self.looks = self.looks.checked_sub(1)?;
-        let vectors = self.copy.at(VECTORS);
+        let vectors = self.copy.at(VECTORS + first * 16);
         let sources = vectors.at(to as usize * 16).address();
         let copied = arch::copy_memory(self.process, (vectors.address(), to), (sources, from));
-        (copied == length as i64).then_some(())
+        (copied > 0).then_some(copied as u64)
     }
 }
 

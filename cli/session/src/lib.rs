@@ -78,4 +78,5 @@ pub mod recorded;
 mod runtimes;
 mod thread_stacks;
 pub mod tracer;
+mod valgrind;
 pub mod watch;

@@ -1,4 +1,4 @@
-//! Names of Python frames, PHP's and Ruby's, as the session found them: they cannot be looked up again later.
+//! Names of Python frames, PHP's, Ruby's and Perl's, as the session found them: they cannot be looked up again later.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// What stands for a module of Python frames.
 pub use heapattach_text::module_name::PYTHON;
-use heapattach_text::module_name::{PHP, RUBY};
+use heapattach_text::module_name::{PERL, PHP, RUBY};
 
 /// A Python function in a recording that is to have no names.
 const NAMELESS: &str = "[script code]";
@@ -38,6 +38,7 @@ impl PythonNames {
         let language = match python.map(|known| &*known.path) {
             Some(PHP) => Language::Php,
             Some(RUBY) => Language::Ruby,
+            Some(PERL) => Language::Perl,
             _ => Language::Python,
         };
         Self { language, calls: python.map(|known| known.python.clone()).unwrap_or_default() }
@@ -86,6 +87,7 @@ fn module(language: Language) -> &'static str {
         Language::Python => PYTHON,
         Language::Php => PHP,
         Language::Ruby => RUBY,
+        Language::Perl => PERL,
     }
 }
 

@@ -6,6 +6,8 @@ pub const PYTHON: &str = "[python]";
 pub const PHP: &str = "[php]";
 /// Code that Ruby runs.
 pub const RUBY: &str = "[ruby]";
+/// Code that Perl runs.
+pub const PERL: &str = "[perl]";
 
 /// Memory without a file, as it is named here and by the kernel.
 pub const ANONYMOUS: &str = "[anonymous]";
@@ -17,7 +19,7 @@ const DOUBLE: &str = "/memfd:doublemapper";
 
 /// Whether code of a module of this name is a script's, whose frames an interpreter has.
 pub fn is_script(module: &str) -> bool {
-    [PYTHON, PHP, RUBY].contains(&module)
+    [PYTHON, PHP, RUBY, PERL].contains(&module)
 }
 
 /// Whether code of a module of this name was generated at run time.
@@ -36,7 +38,7 @@ mod tests {
         for module in ["[anonymous]", "[anon:v8]", "[unknown]", "/memfd:doublemapper (deleted)"] {
             assert!(is_generated(module), "{module}");
         }
-        for module in [PYTHON, PHP, RUBY, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
+        for module in [PYTHON, PHP, RUBY, PERL, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
             assert!(!is_generated(module), "{module}");
         }
     }

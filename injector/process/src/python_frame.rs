@@ -1,4 +1,4 @@
-//! Python frames, PHP's and Ruby's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
+//! Python frames, PHP's, Ruby's and Perl's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
 //! that whatever handles stacks of addresses handles these too.
 
 use std::sync::Arc;
@@ -35,9 +35,11 @@ pub enum Language {
     Php,
     /// Ruby's.
     Ruby,
+    /// Perl's.
+    Perl,
 }
 
-/// A place in Python code, in PHP's, or in Ruby's.
+/// A place in Python code, in PHP's, in Ruby's, or in Perl's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PythonFrame {
     /// Of which language.

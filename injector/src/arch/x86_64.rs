@@ -7,6 +7,7 @@
 mod answer;
 mod aside;
 mod brief_call;
+mod client_requests;
 mod dwarf;
 mod errand;
 mod leads;
@@ -24,6 +25,7 @@ use heapattach_process::addr::RemoteAddr;
 pub use answer::{Step, answer_step};
 pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
 pub use brief_call::{end_brief_call, seize_briefly};
+pub use client_requests::client_requests;
 pub use dwarf::{
     DWARF_FRAME_POINTER, DWARF_KEPT, DWARF_RETURN_ADDRESS, DWARF_STACK_POINTER, linkage,
 };

@@ -4,6 +4,7 @@
 mod identity;
 pub(crate) mod known_symbols;
 mod lookup;
+pub mod perl_marks;
 pub mod php_marks;
 pub mod python_marks;
 mod relocations;
@@ -25,6 +26,7 @@ use crate::{
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
     module::{
         identity::identity,
+        perl_marks::PerlMarks,
         php_marks::PhpMarks,
         python_marks::Marks,
         relocations::{Relocation, relocations_of},
@@ -119,6 +121,8 @@ pub struct Module {
     pub php: PhpMarks,
     /// What it has of Ruby's virtual machine.
     pub ruby: RubyMarks,
+    /// What it has of Perl's interpreter.
+    pub perl: PerlMarks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -239,7 +243,7 @@ impl Module {
         }
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
         let interpreters = python_marks::NAMES.into_iter().chain(php_marks::NAMES);
-        let interpreters = interpreters.chain(ruby_marks::NAMES);
+        let interpreters = interpreters.chain(ruby_marks::NAMES).chain(perl_marks::NAMES);
         for name in functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING) {
             own.extend(hash.find(tables, name).into_iter().map(|found| (found, name)));
         }
@@ -260,7 +264,8 @@ impl Module {
         asked: UserHooks,
     ) -> Option<FunctionRef> {
         let is_mark = name.starts_with(b"_Py") || name.starts_with(b"Py");
-        if is_mark || php_marks::NAMES.contains(&name) || ruby_marks::NAMES.contains(&name) {
+        let others: [&[&[u8]]; 3] = [&php_marks::NAMES, &ruby_marks::NAMES, &perl_marks::NAMES];
+        if is_mark || others.iter().any(|names| names.contains(&name)) {
             self.take_mark(name, symbol, bias);
             return None;
         }
@@ -307,6 +312,7 @@ impl Module {
             self.python.take(name, at, size);
             self.php.take(name, at, size);
             self.ruby.take(name, at, size);
+            self.perl.take(name, at, size);
         }
     }
 

@@ -15,7 +15,7 @@ use heapattach_abi::{
 use super::{
     interpreter::{Form, Interpreter},
     layout::Layout,
-    line_table, php, ruby, ruby_lines, text,
+    line_table, perl, php, ruby, ruby_lines, text,
 };
 use heapattach_process::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
@@ -82,6 +82,11 @@ impl Code {
                 let (function, file) = (function.into(), file.into());
                 Some(Self { function, file, first_line, lines: Lines::Stored })
             }
+            Form::Perl(_) => {
+                let (function, file) = perl::function(copy, &lines)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line: 0, lines: Lines::Stored })
+            }
             Form::Ruby(_) => {
                 let (function, file, first_line, rows) = ruby::function(copy)?;
                 let (function, file) = (function.into(), file.into());
@@ -145,7 +150,7 @@ fn read(shared: &Shared, memory: &Memory, python: &Interpreter, first: u64) -> O
     let copy = bytes(shared, memory, first, LINES_AT / 8)?;
     let length = word(&copy, LENGTH_AT as u64)?.min(match python.form {
         Form::Ruby(_) => RUBY_LINES_BYTES,
-        Form::Python(..) | Form::Php(_) => LINES_BYTES,
+        Form::Python(..) | Form::Php(_) | Form::Perl(_) => LINES_BYTES,
     });
     let length = usize::try_from(length).ok()?;
     let mut lines = bytes(shared, memory, first + LINES_AT / 8, length.div_ceil(8))?;

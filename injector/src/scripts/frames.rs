@@ -19,6 +19,7 @@ fn unknown(language: Language) -> PythonFrame {
         Language::Python => "[unknown python code]",
         Language::Php => "[unknown php code]",
         Language::Ruby => "[unknown ruby code]",
+        Language::Perl => "[unknown perl code]",
     };
     PythonFrame { language, function: function.into(), ..PythonFrame::default() }
 }

@@ -7,7 +7,7 @@ use heapattach_abi::python::Orders;
 use super::{
     cold_part::cold_part,
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
-    php, ruby,
+    perl, php, ruby,
 };
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
@@ -50,6 +50,8 @@ pub(super) enum Form {
     Php(Orders),
     /// Ruby.
     Ruby(Orders),
+    /// Perl.
+    Perl(Orders),
 }
 
 /// What there is of one that has no table of its own structures.
@@ -81,7 +83,9 @@ impl Interpreter {
             Form::Python(layout, _) => {
                 Orders { process, tells_apart: u64::from(!is_exact), ..layout.orders }
             }
-            Form::Php(orders) | Form::Ruby(orders) => Orders { process, ..*orders },
+            Form::Php(orders) | Form::Ruby(orders) | Form::Perl(orders) => {
+                Orders { process, ..*orders }
+            }
         }
     }
 
@@ -91,6 +95,7 @@ impl Interpreter {
             Form::Python(..) => Language::Python,
             Form::Php(_) => Language::Php,
             Form::Ruby(_) => Language::Ruby,
+            Form::Perl(_) => Language::Perl,
         }
     }
 
@@ -127,8 +132,12 @@ pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) 
         if let Some(found) = php::recognise(php, memory, maps) {
             return Some(of(found, Form::Php, Language::Php, &php.loop_body, name()));
         }
-        let found = ruby::recognise(ruby, memory, maps)?;
-        Some(of(found, Form::Ruby, Language::Ruby, &ruby.loop_body, name()))
+        if let Some(found) = ruby::recognise(ruby, memory, maps) {
+            return Some(of(found, Form::Ruby, Language::Ruby, &ruby.loop_body, name()));
+        }
+        let perl = &loaded.module.perl;
+        let found = perl::recognise(perl, survey, memory, maps)?;
+        Some(of(found, Form::Perl, Language::Perl, &perl.loop_body, name()))
     })
 }
 

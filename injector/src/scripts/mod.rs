@@ -1,10 +1,10 @@
-//! The interpreter of scripts (CPython, PHP, Ruby) in a target: recognised from outside, so that the payload
+//! The interpreter of scripts (CPython, PHP, Ruby, Perl) in a target: recognised from outside, so that the payload
 //! can walk its frames and we can name them.
 //!
 //! ```text
-//! marks: symbols of a module -> interpreter: version, layout, php or ruby -> orders for the payload
+//! marks: symbols of a module -> interpreter: version, layout, php, ruby or perl -> orders for the payload
 //!                                   |
-//! words of a stack, copies of code -> frames: code, text, line_table, php, ruby -> function, file, line
+//! words of a stack, copies of code -> frames: code, text, line_table, php, ruby, perl -> function, file, line
 //!                        merge: native frames + frames of scripts -> one stack
 //! ```
 //!
@@ -19,6 +19,7 @@ mod layout;
 mod line_table;
 mod merge;
 mod orders;
+mod perl;
 mod php;
 mod ruby;
 mod ruby_lines;

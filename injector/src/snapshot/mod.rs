@@ -11,6 +11,7 @@
 mod area;
 mod arena;
 mod arenas;
+pub mod client_requests;
 mod clone;
 pub mod constant;
 mod core_scene;

@@ -11,11 +11,15 @@ pub const LENGTH: usize = 16;
 /// Offset of what tells the kernel where to copy from and to: pairs of address and length.
 pub const VECTORS: usize = 32;
 /// How many there is room for.
-pub const VECTOR_COUNT: usize = 5;
+pub const VECTOR_COUNT: usize = 34;
 /// Offset of words that are copied beside a page, or by themselves: four at most.
 pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
+/// Offset of words of many places that were copied in one look.
+pub const GATHERED: usize = WORDS + 32;
+/// How many there is room for.
+pub const GATHERED_COUNT: usize = 128;
 /// Offset of the bytes.
-pub const DATA: usize = 192;
+pub const DATA: usize = (GATHERED + GATHERED_COUNT * 8).next_multiple_of(64);
 /// Offset of words that the thread which uses the buffer puts aside.
 pub const ASIDE: usize = DATA + 4096;
 /// How many there is room for.
@@ -24,4 +28,4 @@ pub const ASIDE_COUNT: usize = 32;
 pub const COPY_BYTES: usize = ASIDE + ASIDE_COUNT * 8;
 
 const _: () = assert!(COPY_BYTES.is_multiple_of(64));
-const _: () = assert!(WORDS + 32 <= DATA);
+const _: () = assert!(GATHERED + GATHERED_COUNT * 8 <= DATA);

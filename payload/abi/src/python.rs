@@ -1,4 +1,4 @@
-//! Frames of an interpreter (CPython, PHP, Ruby): what a hook must know to walk them, and how they are
+//! Frames of an interpreter (CPython, PHP, Ruby, Perl): what a hook must know to walk them, and how they are
 //! stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
@@ -83,6 +83,10 @@ pub struct Orders {
     pub rows: u64,
     /// The second of these.
     pub index: u64,
+    /// Where statements say of which line and file they are (Perl): in the interpreter, the one that runs; else 0.
+    /// `variable` is how far from the thread pointer the word is that leads to the interpreter then, and
+    /// `current` where the innermost of its stacks of contexts is led to.
+    pub statement: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -127,6 +131,7 @@ pub enum Order {
     Body = offset_of!(Orders, body),
     Rows = offset_of!(Orders, rows),
     Index = offset_of!(Orders, index),
+    Statement = offset_of!(Orders, statement),
 }
 
 /// Words of [`Orders`].
@@ -170,6 +175,7 @@ impl Orders {
             self.body,
             self.rows,
             self.index,
+            self.statement,
         ]
     }
 }
@@ -241,6 +247,14 @@ pub const FILE_AT: usize = NAME_AT + NAME_BYTES;
 pub const FILE_BYTES: usize = 320;
 /// Of a text of Ruby, the head is copied, and behind it what lies elsewhere of it.
 pub const RUBY_HEAD_BYTES: usize = 40;
+/// Names of Perl's frames that are of no function, in place of the first word of a copy; 0: it is a function.
+pub const PERL_FILE: u64 = 1;
+/// Code that was compiled by `eval`.
+pub const PERL_EVAL: u64 = 2;
+/// A file that `require` or `do` runs.
+pub const PERL_REQUIRED: u64 = 3;
+/// The block of a `sort`.
+pub const PERL_SORT: u64 = 4;
 /// Where the length of the table of lines is.
 pub const LENGTH_AT: usize = FILE_AT + FILE_BYTES;
 /// Where that table begins.
@@ -280,6 +294,6 @@ mod tests {
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
         assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
-        assert_eq!(ORDERS, Order::Index as usize / 8 + 1);
+        assert_eq!(ORDERS, Order::Statement as usize / 8 + 1);
     }
 }

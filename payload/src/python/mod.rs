@@ -1,8 +1,10 @@
-//! Who asked, where that was code of Python, PHP or Ruby: the frames of the interpreter that this thread is in.
+//! Who asked, where that was code of Python, PHP, Ruby or Perl: the frames of the interpreter that this thread is in.
 //!
 //! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
 
+mod perl;
+mod php;
 mod ruby;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -54,7 +56,17 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     let orders = cells.control().at(ORDERS_AT);
     // Not constants, which vector registers would do.
     let none = orders.address();
-    let mut python = Python { orders, far, end: none, seen: none, told: none };
+    let mut python = Python {
+        orders,
+        far,
+        end: none,
+        seen: none,
+        told: none,
+        batch: none,
+        batched: 0,
+        statement: none,
+        function: none,
+    };
     let Some(innermost) = python.innermost(row) else { return native };
     let most = stack_store::most_frames(cells).min(MOST_FRAMES);
     let (mut hash, mut frames) =
@@ -92,6 +104,13 @@ struct Python {
     seen: u64,
     /// The same of the frame that is being told.
     told: u64,
+    /// Ruby's: the first of the frames that were read together; and how many these are (PHP's, too).
+    batch: u64,
+    batched: usize,
+    /// Perl's: the statement that runs.
+    statement: u64,
+    /// Perl's: the function of the frame that is being told.
+    function: u64,
 }
 
 impl Python {
@@ -102,7 +121,10 @@ impl Python {
     /// The address of the innermost frame of this thread, if it is in Python.
     fn innermost(&mut self, row: &Row) -> Option<u64> {
         if self.is_ruby() {
-            return self.innermost_of_ruby();
+            return self.innermost_of_ruby(row);
+        }
+        if self.is_perl() {
+            return self.innermost_of_perl(row);
         }
         if self.has_one_thread() {
             let said = self.order(Order::Runtime).wrapping_add(self.order(Order::Current));
@@ -186,6 +208,9 @@ impl Python {
 
     /// Tells so many frames from the innermost one on, as words; answers why there are no more.
     fn each(&mut self, innermost: u64, most: usize, mut tell: impl FnMut(&mut Self, u64)) -> u8 {
+        if self.is_perl() {
+            return self.each_of_perl(innermost, most, &mut tell);
+        }
         let least_mark = self.order(Order::LeastMark);
         // The last one is told when it is known whether it is the outermost of its loop.
         let (mut held, mut told, mut frame) = (0, 0, innermost);
@@ -222,32 +247,19 @@ impl Python {
         if self.is_ruby() {
             return self.see_ruby(frame);
         }
+        if self.has_one_thread() {
+            return self.see_php(frame);
+        }
         let (mark, word) = (self.mark(frame)?, self.word(frame)?);
         Some(Seen { mark, word, previous: self.load(frame, Order::Previous)? })
     }
 
     /// What tells the code of a frame from other code at its place.
     fn identity(&mut self, word: u64) -> Option<u64> {
-        if self.is_ruby() {
-            return Some(self.told);
+        if self.is_ruby() || self.is_perl() || self.has_one_thread() {
+            return Some(self.told).filter(|&told| told != 0);
         }
-        let code = python::code_of(word);
-        if self.order(Order::TextHash) == 0 {
-            return self.load_of(code, Order::Identity);
-        }
-        // What a request compiled lies where the last one had other code: texts tell them apart.
-        self.far.begin_again();
-        let [identity, name, file] = [Order::Identity, Order::Name, Order::File]
-            .map(|order| code.wrapping_add(self.order(order)));
-        self.far.load_four(identity, name, file, file)?;
-        let (identity, name, file) = (self.far.first(), self.far.second(), self.far.third());
-        // Code of a file has no name.
-        let hash = self.order(Order::TextHash);
-        let [own, file] =
-            [if name == 0 { file } else { name }, file].map(|at| at.wrapping_add(hash));
-        self.far.load_four(own, file, file, file)?;
-        let own = if name == 0 { 0 } else { self.far.first() };
-        Some(stacks::hash_words(stacks::hash_step(identity, own), 0, 0) ^ self.far.second())
+        self.load_of(python::code_of(word), Order::Identity)
     }
 
     /// The copy of the code of a frame, made if there is none yet; 0 if there is no room.
@@ -276,7 +288,7 @@ impl Python {
 
     /// Copies a code object, and what it leads to.
     fn copy(&mut self, region: Place, code: u64) -> u64 {
-        let [table, index] = self.tables(code);
+        let [table, index] = if self.is_perl() { self.tables_of_perl() } else { self.tables(code) };
         let words = (LINES_AT as u64 + whole_words(table.1) + index.1) / 8;
         let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
         if copied.wrapping_add(words) > COPIED_WORDS {
@@ -287,6 +299,10 @@ impl Python {
             return 0;
         }
         let to = region.at(region::STACK_WORDS_AT + taken as usize * 8);
+        if self.is_perl() {
+            self.copy_perl(to, code);
+            return taken;
+        }
         self.far.copy(to, code, OBJECT_BYTES as u64);
         for (order, at, most) in
             [(Order::Name, NAME_AT, NAME_BYTES), (Order::File, FILE_AT, FILE_BYTES)]
@@ -353,31 +369,11 @@ impl Python {
     /// A frame as a word; 0 if it runs no script.
     #[inline(never)]
     fn word(&mut self, frame: u64) -> Option<u64> {
-        if self.has_one_thread() {
-            return self.word_with_line(frame);
-        }
         // The lowest bits say who else refers to it.
         let code = self.load(frame, Order::Code)? & !7;
         let first = code.wrapping_add(self.order(Order::Instructions));
         let instruction = self.load(frame, Order::Instruction)?.wrapping_sub(first) >> 1;
         Some(python::pack(code, instruction))
-    }
-
-    /// The same where an instruction says its line.
-    fn word_with_line(&mut self, frame: u64) -> Option<u64> {
-        self.far.begin_again();
-        let code = self.load(frame, Order::Code)?;
-        if code == 0 {
-            return Some(0);
-        }
-        let line = self.load(frame, Order::Instruction)?.wrapping_add(self.order(Order::Line));
-        // The instruction of a function in C is anything.
-        let (kind, line) = match self.far.load_both(code, line, probed_read::page_of(frame)) {
-            Some(()) => (self.far.first(), self.far.second() & 0xffff_ffff),
-            None => (self.far.load_alone(code)?, python::NOWHERE),
-        };
-        let is_foreign = kind & 0xff == self.order(Order::Foreign);
-        Some(if is_foreign { 0 } else { python::pack(code, line) })
     }
 
     /// What a frame is.

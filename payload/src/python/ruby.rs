@@ -3,11 +3,11 @@
 
 use heapattach_abi::{
     python::{self, Order, RUBY_HEAD_BYTES},
-    stacks,
+    row, stacks,
 };
 
 use super::Python;
-use crate::{arch, probed_read, shared_word::Place};
+use crate::{arch, probed_read, row::Row, shared_word::Place};
 
 /// The first word of an object: what it is.
 const KIND: u64 = 0x1f;
@@ -29,6 +29,12 @@ const BLOCK_BYTES: u64 = 80;
 const BLOCK: u64 = 512;
 const HALF: u64 = 0xffff_ffff;
 
+/// Frames that are read together: of each, two words that lead to what is known of it, and then of that so many.
+const BATCH: usize = 8;
+const LEADS: usize = 2;
+const KNOWN: usize = 14;
+const KNOWN_AT: usize = BATCH * LEADS;
+
 /// Bytes of a text's head.
 const HEAD_BYTES: u64 = RUBY_HEAD_BYTES as u64;
 
@@ -49,31 +55,130 @@ impl Python {
     }
 
     /// The innermost frame of this thread, if it runs Ruby.
-    pub(super) fn innermost_of_ruby(&mut self) -> Option<u64> {
-        let all = self.far.load_alone(arch::thread_pointer().wrapping_add(VARIABLES_AT))?;
-        let own = self.far.load_alone(all.wrapping_add(self.order(Order::Variables)))?;
-        let state = self.far.load_alone(own.wrapping_add(self.order(Order::Variable)))?;
+    pub(super) fn innermost_of_ruby(&mut self, row: &Row) -> Option<u64> {
+        let state = self.state_of_ruby(row)?;
         if state == 0 {
             return None;
         }
         // Its stack of values, on whose end frames begin: where it is, and how many words it has.
-        self.far.load_both(state, state.wrapping_add(8), 0)?;
-        let (first, words) = (self.far.first(), self.far.second());
+        let current = state.wrapping_add(self.order(Order::Current));
+        self.far.load_four(state, state.wrapping_add(8), current, current)?;
+        let (first, words, frame) = (self.far.first(), self.far.second(), self.far.third());
         // The first frame of all runs nothing.
         let end = first.wrapping_add(words.wrapping_mul(8));
         self.end = end.wrapping_sub(self.order(Order::Stride));
-        let frame = self.far.load_alone(state.wrapping_add(self.order(Order::Current)))?;
         (frame >= first && frame < self.end).then_some(frame)
     }
 
+    /// The state of this thread, which one of its variables leads to. Where that lies is known from the last time,
+    /// and counts only if what leads there still does.
+    fn state_of_ruby(&mut self, row: &Row) -> Option<u64> {
+        let leads = arch::thread_pointer().wrapping_add(VARIABLES_AT);
+        let (known_all, known) = (row.field(row::PYTHON_PAGE), row.field(row::PYTHON_STATE));
+        if known.get() != 0 {
+            let (all, own) = (known_all.get(), known.get());
+            let [own_at, variable] = [(all, Order::Variables), (own, Order::Variable)]
+                .map(|(at, order)| at.wrapping_add(self.order(order)));
+            let is_there = self.far.load_four(leads, own_at, variable, variable).is_some();
+            if is_there && self.far.first() == all && self.far.second() == own {
+                return Some(self.far.third());
+            }
+        }
+        known.set(0);
+        let all = self.far.load_alone(leads)?;
+        let own = self.far.load_alone(all.wrapping_add(self.order(Order::Variables)))?;
+        let state = self.far.load_alone(own.wrapping_add(self.order(Order::Variable)))?;
+        known_all.set(all);
+        known.set(own);
+        Some(state)
+    }
+
+    /// A look at a frame, together with those it was called from.
     #[inline(never)]
     pub(super) fn see_ruby(&mut self, frame: u64) -> Option<Seen> {
         self.far.begin_again();
+        let number = match self.in_batch(frame) {
+            Some(number) => number,
+            None => {
+                self.read_batch(frame);
+                match self.in_batch(frame) {
+                    Some(number) => number,
+                    None => return self.see_ruby_alone(frame),
+                }
+            }
+        };
+        let (code, at) = (self.load(frame, Order::Code)?, self.load(frame, Order::Instruction)?);
+        let flags = self.far.gathered(number * LEADS);
+        let body = if code == 0 { 0 } else { self.far.gathered(number * LEADS + 1) };
+        let (mark, previous) = (flags & self.order(Order::MarkMask), self.behind(frame));
+        if flags & self.order(Order::Foreign) != 0 || body == 0 {
+            return Some(Seen { mark, word: 0, previous });
+        }
+        let [first, extent, name, file] =
+            [Order::Instructions, Order::Identity, Order::Name, Order::File].map(|order| {
+                self.far
+                    .gathered(KNOWN_AT + number * KNOWN + self.order(order) as usize / 8 % KNOWN)
+            });
+        Some(self.seen_ruby((mark, previous), (body, at), [first, extent, name, file]))
+    }
+
+    /// Which one of those read together a frame is.
+    fn in_batch(&self, frame: u64) -> Option<usize> {
+        let stride = self.order(Order::Stride);
+        let number = frame.wrapping_sub(self.batch).checked_div(stride)? as usize;
+        (number < self.batched && self.batch.wrapping_add(number as u64 * stride) == frame)
+            .then_some(number)
+    }
+
+    /// Reads frames from this one on: as many as are there.
+    fn read_batch(&mut self, frame: u64) {
+        (self.batch, self.batched) = (frame, 0);
+        let mut wanted = 0;
+        let mut next = frame;
+        while wanted < BATCH && next != 0 {
+            let flags_at = self.load(next, Order::Mark);
+            let (Some(flags_at), Some(code)) = (flags_at, self.load(next, Order::Code)) else {
+                break;
+            };
+            let body_at = code.wrapping_add(self.order(Order::Body));
+            self.far.want(LEADS * wanted, flags_at, 8);
+            self.far.want(LEADS * wanted + 1, if code == 0 { flags_at } else { body_at }, 8);
+            (wanted, next) = (wanted + 1, self.behind(next));
+        }
+        let lead = (LEADS * 8) as u64;
+        let known = (KNOWN * 8) as u64;
+        if wanted == 0 || self.order(Order::Identity) + 8 > known {
+            return;
+        }
+        let leading = (self.far.gather(0, LEADS * wanted, lead * wanted as u64) / lead) as usize;
+        for number in 0..leading {
+            let (flags, body) =
+                (self.far.gathered(number * LEADS), self.far.gathered(number * LEADS + 1));
+            let code = frame.wrapping_add(number as u64 * self.order(Order::Stride));
+            let is_script = flags & self.order(Order::Foreign) == 0
+                && self.load(code, Order::Code).is_some_and(|code| code != 0);
+            // What is no script's is read where something is, and not looked at.
+            let harmless = self.far.gathered_at(KNOWN_AT);
+            self.far.want(number, if is_script && body != 0 { body } else { harmless }, known);
+        }
+        if leading != 0 {
+            let copied = self.far.gather(KNOWN_AT, leading, known * leading as u64);
+            self.batched = (copied / known) as usize;
+        }
+    }
+
+    /// The frame behind this one, or 0.
+    fn behind(&self, frame: u64) -> u64 {
+        let next = frame.wrapping_add(self.order(Order::Stride));
+        if next < self.end && next > frame { next } else { 0 }
+    }
+
+    /// The same of one frame, where those around it make no sense.
+    fn see_ruby_alone(&mut self, frame: u64) -> Option<Seen> {
         let flags_at = self.load(frame, Order::Mark)?;
         let code = self.load(frame, Order::Code)?;
         let at = self.load(frame, Order::Instruction)?;
-        let next = frame.wrapping_add(self.order(Order::Stride));
-        let previous = if next < self.end && next > frame { next } else { 0 };
+        let previous = self.behind(frame);
         let body_at = code.wrapping_add(self.order(Order::Body));
         // The code of a function in C is anything.
         let (flags, body) = match self.far.load_both(flags_at, body_at, probed_read::page_of(frame))
@@ -86,18 +191,26 @@ impl Python {
         if is_foreign {
             return Some(Seen { mark, word: 0, previous });
         }
-        // Its instructions, where it ends, its name and its file tell it from other code at its place: the code
-        // of a file that was run is gone, and the next one has the same name and is often as long.
         let [first, extent, name, file] =
             [Order::Instructions, Order::Identity, Order::Name, Order::File]
                 .map(|order| body.wrapping_add(self.order(order)));
         self.far.load_four(first, extent, name, file)?;
-        let (first, extent) = (self.far.first(), self.far.second());
-        let (name, file) = (self.far.third(), self.far.last());
+        let known = [self.far.first(), self.far.second(), self.far.third(), self.far.last()];
+        Some(self.seen_ruby((mark, previous), (body, at), known))
+    }
+
+    /// Its instructions, where it ends, its name and its file tell code from other code at its place: the code of a
+    /// file that was run is gone, and the next one has the same name and is often as long.
+    fn seen_ruby(
+        &mut self,
+        (mark, previous): (u64, u64),
+        (body, at): (u64, u64),
+        [first, extent, name, file]: [u64; 4],
+    ) -> Seen {
         let word = python::pack(body, at.wrapping_sub(first) >> 3);
         let place = stacks::hash_step(stacks::hash_step(extent, name), file);
         self.seen = stacks::hash_step(place, first);
-        Some(Seen { mark, word, previous })
+        Seen { mark, word, previous }
     }
 
     /// The text of a code object: a file may be an array that begins with it.

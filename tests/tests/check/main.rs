@@ -23,4 +23,5 @@ mod runtimes;
 mod sealed;
 mod stale_words;
 mod truth;
+mod valgrind_words;
 mod verdicts;

@@ -24,7 +24,7 @@ const DONE: i32 = 0;
 const WINDOW: Duration = Duration::from_millis(1);
 /// A program at rest between two allocations, one on stacks from its heap, one in the midst of signals,
 /// one with threads, and interpreters whose frames are read.
-const TARGETS: [(&str, &[&str]); 7] = [
+const TARGETS: [(&str, &[&str]); 8] = [
     ("steady.c", &[]),
     ("coroutines.c", &[]),
     ("signal_storm.c", &[]),
@@ -32,12 +32,14 @@ const TARGETS: [(&str, &[&str]); 7] = [
     ("python_load.py", &[]),
     ("php_load.php", &[]),
     ("ruby_load.rb", &[]),
+    ("perl_load.pl", &[]),
 ];
 /// What runs such a file.
-const INTERPRETERS: [(&str, &str, &str); 3] = [
+const INTERPRETERS: [(&str, &str, &str); 4] = [
     (".py", "python3", "apt-get install python3"),
     (".php", "php", "apt-get install php-cli"),
     (".rb", "ruby", "apt-get install ruby"),
+    (".pl", "perl", "apt-get install perl"),
 ];
 /// Of so many deaths one befalls a check, whose cycles take longer.
 const CHECKS: u64 = 5;

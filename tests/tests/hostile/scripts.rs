@@ -1,4 +1,4 @@
-//! PHP and Ruby as enemies and as victims: processes of an ordinary user that look like them and whose structures
+//! PHP, Ruby and Perl as enemies and as victims: processes of an ordinary user that look like them and whose structures
 //! are nonsense, and programs in them whose heapattach is killed while their stacks are read.
 
 use std::{path::Path, thread, time::Duration};
@@ -29,6 +29,22 @@ const RUBY: (&str, &str, &[&str]) = (
     "Ruby 3.1.2",
     &["endless", "nowhere", "huge", "flood", "changing", "foreign"],
 );
+const PERL: (&str, &str, &[&str]) = (
+    "forged_perl.c",
+    "Perl 5.36.0",
+    &["endless", "nowhere", "huge", "flood", "changing", "foreign"],
+);
+
+/// The same programs as versions and builds that are not known: the name that is told, and why.
+const OTHERS: [(&str, &str, &str, &str); 7] = [
+    ("forged_php.c", "later", "PHP 8.4.1", "its structures are not known to this heapattach"),
+    ("forged_php.c", "threads", "PHP 8.2.7", "it was built for threads (ZTS)"),
+    ("forged_ruby.c", "later", "Ruby 3.3.0", "its structures are not known to this heapattach"),
+    ("forged_ruby.c", "moved", "Ruby 3.1.2", "where it has the state of a thread is not known"),
+    ("forged_perl.c", "later", "Perl 5.38.0", "its structures are not known to this heapattach"),
+    ("forged_perl.c", "larger", "Perl 5.36.0", "its interpreter is not as large as"),
+    ("forged_perl.c", "keyless", "Perl 5.36.0", "where a thread has its interpreter is not known"),
+];
 
 fn assert_harmless((file, name, lies): (&str, &str, &[&str])) {
     for how in lies {
@@ -67,6 +83,34 @@ fn forged_engines_of_php_cost_little_and_lead_nowhere() {
 #[test]
 fn forged_machines_of_ruby_cost_little_and_lead_nowhere() {
     assert_harmless(RUBY);
+}
+
+#[test]
+fn forged_interpreters_of_perl_cost_little_and_lead_nowhere() {
+    assert_harmless(PERL);
+}
+
+#[test]
+fn versions_that_are_not_known_are_refused_by_name() {
+    for (file, how, name, why) in OTHERS {
+        let Some(launch) = Launch::new(file) else { return };
+        let fixture = launch.arg(how).start();
+        let command = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).arg("--no-record");
+        let outcome = command.arg("--all").run().expect(DONE);
+        let told: Value = serde_json::from_str(&outcome.stdout).expect("a report");
+        let runtime = &told["runtimes"][0];
+        assert_eq!(runtime["name"].as_str(), Some(name), "{how}: {runtime}");
+        assert_ne!(runtime["is_named"].as_bool(), Some(true), "{how}: {runtime}");
+        assert!(runtime["notes"].to_string().contains(why), "{how}: {runtime}");
+        // Nothing of it is read, nor told.
+        assert!(!outcome.stdout.contains("forged_f"), "{how}: {}", outcome.stdout);
+        fixture.finish();
+    }
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_perl_are_read() {
+    kill_while_stacks_are_read("perl", "perl_load.pl", "apt-get install perl");
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub const INTERPRETERS: &[&str] = &[
     "libjava.so", "libzip.so", "libnio.so", "libnet.so", "libjimage.so", "libverify.so",
     "libextnet.so", "libinstrument.so", "libmanagement*.so",
     "php", "php7*", "php8*", "php-fpm*", "php-cgi*", "phpdbg*", "libphp*.so",
-    "ruby", "ruby2*", "ruby3*", "libruby*.so*",
+    "ruby", "ruby2*", "ruby3*", "libruby*.so*", "perl", "perl5*", "libperl.so*",
 ];
 
 /// Generated code that is the engine's own: of V8, and of Java's virtual machine.

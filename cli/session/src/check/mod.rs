@@ -42,6 +42,7 @@ use std::{
 
 use heapattach_injector::{
     family::{Attendant, Event},
+    moment::client_requests,
     target::Target,
     watch::{ActiveHook, Counts, Session, Watch},
 };
@@ -51,6 +52,7 @@ use crate::{
     client::{channel::Line, message::Message},
     lsan::ProgramSettings,
     runtimes::go_program,
+    valgrind,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
@@ -180,6 +182,7 @@ impl<'a> Inspection<'a> {
             let Self { rules, notes, .. } = &mut inspection;
             inspection.settings = ProgramSettings::of(target, rules, notes);
         }
+        inspection.notes.extend(valgrind::told(client_requests::of(target)));
         for runtime in runtimes::of(target) {
             inspection.rules.add_runtime(runtime, options.built_in_rules);
         }

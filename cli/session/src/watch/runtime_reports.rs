@@ -15,6 +15,7 @@ use crate::{
 const PYTHON: &str = "CPython";
 const PHP: &str = "PHP";
 const RUBY: &str = "Ruby";
+const PERL: &str = "Perl";
 
 /// All of them, at the end of a session.
 pub fn runtime_reports(
@@ -29,7 +30,7 @@ pub fn runtime_reports(
         let mut report = base(runtimes, found, pid);
         [report.mapped, report.mapped_live] = pages.by(&found.module);
         match &session.python {
-            _ if ![PYTHON, PHP, RUBY].contains(&found.kind.name) => {
+            _ if ![PYTHON, PHP, RUBY, PERL].contains(&found.kind.name) => {
                 name_generated(found, symbols, pid, &mut report);
             }
             Some(python) if kind_of(python) == found.kind.name => name_script(python, &mut report),
@@ -80,6 +81,7 @@ fn kind_of(python: &Python) -> &'static str {
         Language::Python => PYTHON,
         Language::Php => PHP,
         Language::Ruby => RUBY,
+        Language::Perl => PERL,
     }
 }
 

@@ -53,11 +53,12 @@ fn what_samples_cost_programs_of_scripts() {
         (Path::new("php"), "php_load.php", ("USE_ZEND_ALLOC", "1")),
         (Path::new("php"), "php_load.php", ("USE_ZEND_ALLOC", "0")),
         (Path::new("ruby"), "ruby_load.rb", ("RUBYOPT", "")),
+        (Path::new("perl"), "perl_load.pl", ("PERL_UNICODE", "")),
     ];
     println!("program               step us  sampled  without frames of scripts");
     for (program, script, (name, value)) in programs {
         if !is_there(&program.to_string_lossy()) {
-            skip(script, "apt-get install python3 php-cli ruby");
+            skip(script, "apt-get install python3 php-cli ruby perl");
             continue;
         }
         let launch = Launch::program(program).arg(fixture(script)).env(name, value);

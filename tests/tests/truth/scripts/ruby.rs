@@ -2,10 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -20,7 +17,8 @@ use heapattach_tests::{
 };
 
 use super::{
-    ALL, assert_sound, assert_spoiled, assert_stacks, below, recorded, recorded_nonsense, scripts,
+    ALL, Server, assert_sound, assert_spoiled, assert_stacks, below, recorded, recorded_nonsense,
+    scripts,
 };
 
 const RUBY: &str = "[ruby]";
@@ -85,46 +83,6 @@ fn frames_that_are_nonsense_do_no_harm() {
     assert_sound(&ledger, RUBY, &["block_in_sound:49", "sound:49", "work:53", "<main>:60"]);
 }
 
-/// A server, ended with the test.
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    fn start(script: &Path) -> Self {
-        let mut command = Command::new("ruby");
-        let mut child = command.arg(script).stdout(Stdio::piped()).spawn().expect("ruby");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        let _ = BufReader::new(out).read_line(&mut line).expect("its port");
-        Self { child, port: line.trim().parse().expect("a port") }
-    }
-
-    /// Asks it until that is over; answers how often it was right.
-    fn load(&self, is_over: &AtomicBool) -> u64 {
-        let mut answered = 0;
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        while !is_over.load(Relaxed) {
-            let path = format!("/item/{answered}");
-            stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("it reads");
-            let expected = format!("{path} 20870");
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", expected.len());
-            let mut answer = vec![0; head.len() + expected.len()];
-            stream.read_exact(&mut answer).expect("it answers");
-            assert_eq!(String::from_utf8_lossy(&answer), head + &expected);
-            answered += 1;
-        }
-        answered
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = (self.child.kill(), self.child.wait());
-    }
-}
-
 #[test]
 fn a_server_of_ruby_under_load_names_the_line_that_leaks() {
     if !has_ruby() {
@@ -133,11 +91,11 @@ fn a_server_of_ruby_under_load_names_the_line_that_leaks() {
     let script = fixture("ruby_server.rb");
     let text = fs::read_to_string(&script).expect("a fixture");
     let line = text.lines().position(|line| line.contains("# the leak")).expect("a leak") + 1;
-    let server = Server::start(&script);
+    let server = Server::start("ruby", &script);
     let is_over = AtomicBool::new(false);
     let (outcome, answered) = thread::scope(|scope| {
         let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| server.load(&is_over))).collect();
-        let pid = server.child.id().to_string();
+        let pid = server.pid().to_string();
         let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
         let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
         is_over.store(true, Relaxed);
