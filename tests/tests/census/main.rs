@@ -25,4 +25,5 @@ mod session;
 mod shapes;
 mod sites;
 mod steps;
+mod under_load;
 mod waste;
