@@ -26,4 +26,5 @@ mod session;
 mod shapes;
 mod sites;
 mod steps;
+mod under_load;
 mod waste;

@@ -1,4 +1,5 @@
-//! Types of Rust's trait objects, by the names of the functions that their tables lead to.
+//! Types of Rust's trait objects, by the names of the functions that their tables lead to; which standard libraries a
+//! program has.
 
 use std::collections::HashMap;
 
@@ -14,12 +15,16 @@ const METHODS: usize = 8;
 /// Constants of a program that are looked through; in pieces of this size.
 const MOST: u64 = 256 << 20;
 const PIECE: u64 = 1 << 20;
-/// The standard library has the places of its panics among the constants of each program.
-const MARK: &[u8] = b"library/core/src/";
+/// What the constants of a program have that is linked with libstdc++ (names of its functions, in messages), with libc++ (the
+/// namespace in names of its types, of each vendor), and with Rust's library (the places of its panics).
+const MARKS: [&[&[u8]]; 3] =
+    [&[b"::_M_"], &[b"St3__1", b"St6__ndk1", b"St4__Cr"], &[b"library/core/src/"]];
+/// Bytes of the longest of them.
+const LONGEST: u64 = 17;
 
-/// Whether the program, or a library of it, is Rust's.
-pub(super) fn is_rust(moment: &Moment<'_>) -> bool {
-    let mut left = MOST;
+/// Whether the program, or a library of it, is of libstdc++, of libc++, of Rust.
+pub(super) fn marks(moment: &Moment<'_>) -> [bool; 3] {
+    let (mut found, mut left) = ([false; 3], MOST);
     let constants = moment.regions().iter().filter(|region| {
         region.kind == RegionKind::File && region.readable && !region.writable && !region.executable
     });
@@ -28,21 +33,31 @@ pub(super) fn is_rust(moment: &Moment<'_>) -> bool {
     });
     for region in of_module {
         let mut at = region.range.start;
-        while at < region.range.end && left > 0 {
+        while at < region.range.end && left > 0 && found.contains(&false) {
             let length = (region.range.end - at).min(PIECE);
             let Some(bytes) = usize::try_from(length).ok().and_then(|size| moment.bytes(at, size))
             else {
                 break;
             };
-            if bytes.windows(MARK.len()).any(|window| window == MARK) {
-                return true;
-            }
+            look(&bytes, &mut found);
             // One can lie on the border of two pieces.
-            at += if length > PIECE / 2 { length - MARK.len() as u64 } else { length };
+            at += if length > PIECE / 2 { length - LONGEST } else { length };
             left = left.saturating_sub(length);
         }
     }
-    false
+    found
+}
+
+/// One pass, which compares where a mark may begin.
+fn look(bytes: &[u8], found: &mut [bool; 3]) {
+    for (at, byte) in bytes.iter().enumerate() {
+        if !matches!(byte, b':' | b'S' | b'l') {
+            continue;
+        }
+        for (marks, found) in MARKS.iter().zip(&mut *found) {
+            *found |= marks.iter().any(|mark| bytes[at..].starts_with(mark));
+        }
+    }
 }
 
 /// Names of functions of a moment.
@@ -134,6 +149,20 @@ fn implemented(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_leave_their_marks() {
+        let found = |text: &str| {
+            let mut found = [false; 3];
+            look(text.as_bytes(), &mut found);
+            found
+        };
+        assert_eq!(found("vector::_M_realloc_insert"), [true, false, false]);
+        assert_eq!(found("NSt3__112basic_string"), [false, true, false]);
+        assert_eq!(found("/rustc/x/library/core/src/str"), [false, false, true]);
+        assert_eq!(found("lib: St3_1 ::M_"), [false; 3]);
+        assert!(MARKS.concat().iter().all(|mark| mark.len() as u64 <= LONGEST));
+    }
 
     #[test]
     fn the_type_of_an_object_is_in_the_names_of_its_functions() {

@@ -135,12 +135,15 @@ impl Found {
 const BOOKS: [&str; 2] = ["malloc_state", "malloc_par"];
 
 /// Libraries whose variables are their own business.
-const NOT_OF_PROGRAMS: [&str; 4] = ["/libc.so", "/ld-linux", "/libstdc++.so", "/libc-"];
+const NOT_OF_PROGRAMS: [&str; 5] =
+    ["/libc.so", "/ld-linux", "/libstdc++.so", "/libc++.so", "/libc-"];
 
 /// What has a form that only containers and trait objects have.
 fn shapes(known: &Known, moment: &Moment<'_>, by_block: &[Option<Named>], end: Instant) -> Shapes {
-    let cpp = moment.images().iter().any(|image| image.path.contains("libstdc++"));
-    let languages = Languages { cpp, rust: traits::is_rust(moment) };
+    let [libstdcpp, libcpp, rust] = traits::marks(moment);
+    let has = |library: &str| moment.images().iter().any(|image| image.path.contains(library));
+    let languages =
+        Languages { cpp: libstdcpp || has("libstdc++"), libcpp: libcpp || has("/libc++"), rust };
     if languages == Languages::default() {
         return Shapes { found: vec![None; known.blocks.len()], ..Shapes::default() };
     }
@@ -275,6 +278,10 @@ impl Names {
                 Shape::RustText => ("text with room and length (Rust String)", Language::Rust, 0),
                 Shape::RustTable => {
                     ("table of a HashMap or HashSet (Rust)", Language::Rust, block.size)
+                }
+                Shape::RustArray => ("array with room and length (Rust Vec)", Language::Rust, 0),
+                Shape::RustCounted => {
+                    ("value with counts (Rust Rc or Arc)", Language::Rust, block.size)
                 }
                 Shape::Trait(table) => {
                     let name = tables.get(table as usize).map_or("", String::as_str);

@@ -41,6 +41,10 @@ pub enum Shape {
     RustText,
     /// The table of Rust's `HashMap` or `HashSet`.
     RustTable,
+    /// The elements of Rust's `Vec`.
+    RustArray,
+    /// A value of Rust's `Rc` or `Arc`, with its counts.
+    RustCounted,
     /// A trait object of Rust: the index of its table of functions.
     Trait(u32),
 }
@@ -106,7 +110,7 @@ impl View<'_, '_> {
     }
 
     /// By words of pages that are kept: there may be millions of texts.
-    fn ends_there(&self, from: u64, length: u64) -> bool {
+    pub fn ends_there(&self, from: u64, length: u64) -> bool {
         let end = from.saturating_add(length);
         // A longer one is not looked at to its end: where it ends is enough then.
         let last = end.min(from.saturating_add(PIECE));

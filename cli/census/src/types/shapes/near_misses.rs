@@ -61,7 +61,7 @@ fn memory() -> Synthetic {
 fn found(memory: &Synthetic) -> Vec<Option<Shape>> {
     let sized = |number| Block { at: block(number), size: 72, stack: 0 };
     let blocks = Blocks::new((0..BLOCKS).map(sized).collect());
-    let languages = Languages { cpp: true, rust: true };
+    let languages = Languages { cpp: true, libcpp: false, rust: true };
     let end = Instant::now() + Duration::from_secs(60);
     let data = DATA..DATA + 0x1000;
     search(&memory.moment(), &blocks, &[data], &|_| false, languages, false, end).found

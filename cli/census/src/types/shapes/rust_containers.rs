@@ -31,9 +31,21 @@ impl View<'_, '_> {
         (self.is_room_of(room, size) && self.is_text(from, length)).then_some(number)
     }
 
+    /// By words of pages that are kept: there may be millions of texts.
     fn is_text(&self, from: u64, length: u64) -> bool {
         let piece = usize::try_from(length.min(PIECE)).unwrap_or(0);
-        let Some(bytes) = self.moment.bytes(from, piece) else { return false };
+        let mut bytes = Vec::with_capacity(piece + 8);
+        while bytes.len() < piece {
+            let at = from.saturating_add(bytes.len() as u64);
+            let Some(word) = self.moment.word(at) else { return false };
+            let word = word.to_le_bytes();
+            let own = &word[..(piece - bytes.len()).min(8)];
+            // What is none mostly shows it in its first word.
+            if own.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+                return false;
+            }
+            bytes.extend_from_slice(own);
+        }
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text,
             // A letter that does not end with the piece.

@@ -6,7 +6,11 @@ use heapattach_reach::Blocks;
 
 use crate::Moment;
 
-use super::forms::{Shape, View};
+use super::{
+    forms::{Shape, View},
+    rust_arrays::Arrays,
+    rust_counted::Counted,
+};
 
 /// The clock is looked at after so many words.
 const WORDS: usize = 4096;
@@ -20,8 +24,17 @@ const NODES: u64 = 1 << 28;
 pub struct Languages {
     /// Containers of libstdc++.
     pub cpp: bool,
-    /// Trait objects, texts and tables of Rust.
+    /// Those of libc++.
+    pub libcpp: bool,
+    /// Trait objects, texts, tables, arrays and counted values of Rust.
     pub rust: bool,
+}
+
+impl Languages {
+    /// Whether there are containers of C++.
+    fn has_cpp(self) -> bool {
+        self.cpp || self.libcpp
+    }
 }
 
 /// What was found.
@@ -54,6 +67,9 @@ pub fn search(
         found: vec![Found::None; blocks.len()],
         waiting: Vec::new(),
         tables: HashMap::new(),
+        arrays: Arrays::default(),
+        decided: Vec::new(),
+        counted: Counted::default(),
         languages,
     };
     // A table of functions says enough: trait objects are looked for in all blocks.
@@ -65,6 +81,10 @@ pub fn search(
         .filter(|(number, _)| languages.rust || u32::try_from(*number).is_ok_and(is_named));
     let from = from.map(|(_, block)| block.at..block.end()).chain(ranges.iter().cloned());
     let is_over = !search.run(from, is_named, end) || search.view.left.get() == 0;
+    // Of what was not looked at there may be pointers, and places that have something else.
+    if !is_over {
+        search.end(is_named);
+    }
     let mut tables = vec![0; search.tables.len()];
     for (table, number) in &search.tables {
         if let Some(place) = tables.get_mut(*number as usize) {
@@ -91,6 +111,10 @@ struct Search<'a, 'm> {
     found: Vec<Found>,
     waiting: Vec<Range<u64>>,
     tables: HashMap<u64, u32>,
+    arrays: Arrays,
+    /// Elements of arrays: other forms say more, wherever they are found.
+    decided: Vec<u32>,
+    counted: Counted,
     languages: Languages,
 }
 
@@ -103,22 +127,29 @@ impl Search<'_, '_> {
         end: Instant,
     ) -> bool {
         let mut seen = 0_usize;
-        while let Some(range) = self.waiting.pop().or_else(|| ranges.next()) {
+        loop {
+            let found = self.waiting.pop();
+            // What was found by its form is looked at once more: its pointers are counted already.
+            let is_first = found.is_none();
+            let Some(range) = found.or_else(|| ranges.next()) else { return true };
             let mut at = range.start.next_multiple_of(8);
-            while at.saturating_add(16) <= range.end {
+            while at.saturating_add(8) <= range.end {
                 seen += 1;
                 if seen.is_multiple_of(WORDS) && Instant::now() > end {
                     return false;
                 }
                 self.look(at, is_named);
+                if self.languages.rust && is_first {
+                    self.pointers(at);
+                }
                 at += 8;
             }
+            self.decided.extend(self.arrays.end(&range));
         }
-        true
     }
 
     fn look(&mut self, at: u64, is_named: &dyn Fn(u32) -> bool) {
-        if self.languages.cpp {
+        if self.languages.has_cpp() {
             self.containers(at, is_named);
         }
         if self.languages.rust {
@@ -126,8 +157,30 @@ impl Search<'_, '_> {
         }
     }
 
+    /// What is known only when all was looked at.
+    fn end(&mut self, is_named: &dyn Fn(u32) -> bool) {
+        for number in self.counted.all(&self.view) {
+            self.note_unless_known(number, Shape::RustCounted, is_named);
+        }
+        let rest = self.arrays.rest();
+        for number in std::mem::take(&mut self.decided).into_iter().chain(rest) {
+            self.note_unless_known(number, Shape::RustArray, is_named);
+        }
+    }
+
+    fn pointers(&mut self, at: u64) {
+        if let Some(word) = self.view.moment.word(at)
+            && self.view.blocks.span().contains(&word)
+        {
+            self.counted.add(&self.view, word);
+        }
+        if let Some(triple) = self.view.rust_array(at) {
+            self.arrays.add(at, triple);
+        }
+    }
+
     fn of_rust(&mut self, at: u64, is_named: &dyn Fn(u32) -> bool) {
-        if let Some(number) = self.view.rust_text(at, !self.languages.cpp) {
+        if let Some(number) = self.view.rust_text(at, !self.languages.has_cpp()) {
             self.note(number, Shape::RustText, is_named);
         }
         if let Some(number) = self.view.rust_table(at) {
@@ -143,27 +196,33 @@ impl Search<'_, '_> {
     }
 
     fn containers(&mut self, at: u64, is_named: &dyn Fn(u32) -> bool) {
-        // Most words lead nowhere; a map begins with the colour of its head.
+        // Most words lead nowhere; a map of libstdc++ begins with the colour of its head, a text of libc++ with its room.
         let Some(word) = self.view.moment.word(at) else { return };
-        let is_in = self.view.blocks.span().contains(&word);
-        if is_in {
-            if let Some(number) = self.view.text(at) {
-                self.note(number, Shape::Text, is_named);
-            }
+        let Languages { cpp, libcpp, .. } = self.languages;
+        if self.view.blocks.span().contains(&word) {
             if let Some((number, _)) = self.view.array(at) {
                 self.note(number, Shape::Array, is_named);
             }
             self.all(self.view.list(at), Shape::ListNode, is_named);
-            if let Some((table, pieces)) = self.view.deque(at) {
+            let text = cpp.then(|| self.view.text(at)).flatten();
+            text.into_iter().for_each(|number| self.note(number, Shape::Text, is_named));
+            let deque = cpp.then(|| self.view.deque(at)).flatten();
+            let other = libcpp.then(|| self.view.libcpp_deque(at)).flatten();
+            for (table, pieces) in deque.into_iter().chain(other) {
                 self.note(table, Shape::DequeTable, is_named);
                 self.all(Some(pieces), Shape::DequePiece, is_named);
             }
+            if libcpp {
+                self.all(self.view.libcpp_tree(at), Shape::TreeNode, is_named);
+            }
+        } else if libcpp && let Some(number) = self.view.libcpp_text(at) {
+            self.note(number, Shape::Text, is_named);
         }
         if let Some((table, nodes)) = self.view.hash(at) {
             table.into_iter().for_each(|table| self.note(table, Shape::HashTable, is_named));
             self.all(Some(nodes), Shape::HashNode, is_named);
         }
-        if word & 0xffff_ffff == 0 {
+        if cpp && word & 0xffff_ffff == 0 {
             self.all(self.view.tree(at), Shape::TreeNode, is_named);
         }
     }
@@ -171,6 +230,14 @@ impl Search<'_, '_> {
     fn all(&mut self, nodes: Option<Vec<u32>>, shape: Shape, is_named: &dyn Fn(u32) -> bool) {
         for node in nodes.unwrap_or_default() {
             self.note(node, shape, is_named);
+        }
+    }
+
+    /// A form that says less than others.
+    fn note_unless_known(&mut self, number: u32, shape: Shape, is_named: &dyn Fn(u32) -> bool) {
+        let known = self.found[number as usize];
+        if matches!(known, Found::None | Found::Of(Shape::RustCounted)) {
+            self.note(number, shape, is_named);
         }
     }
 
@@ -188,16 +255,23 @@ impl Search<'_, '_> {
                     Shape::Text | Shape::HashTable | Shape::RustText | Shape::DequeTable => {
                         block.size
                     }
-                    Shape::Array | Shape::Trait(_) | Shape::RustTable | Shape::DequePiece => 0,
+                    Shape::Array
+                    | Shape::Trait(_)
+                    | Shape::RustTable
+                    | Shape::RustArray
+                    | Shape::RustCounted
+                    | Shape::DequePiece => 0,
                     Shape::ListNode => 16,
                     Shape::TreeNode => 32,
                     Shape::HashNode => 8,
                 };
-                if self.languages.cpp {
+                if self.languages.has_cpp() {
                     self.waiting.push(block.at.saturating_add(links)..block.end());
                 }
             }
             Found::Of(known) if known == shape => {}
+            // The part of a table that leads to pieces is an array in the head of libc++'s.
+            Found::Of(Shape::DequeTable) if shape == Shape::Array => {}
             Found::Of(_) | Found::Several => *found = Found::Several,
         }
     }

@@ -122,7 +122,13 @@ impl Main<'_, '_> {
         while let Some(from) = starts.next(self.moment, at, HEAD) {
             let Some(end) = starts.end_of(self.moment, from) else { break };
             let Chain { segment, ending, .. } = self.follow(&(from..end));
-            if from > before {
+            // In the middle of a change a head may not be written yet: what lies before it leads nowhere.
+            let is_cut = self.is_changing && before == start && from > start.next_multiple_of(HEAD);
+            if is_cut {
+                let (missing, cause) = (from - start, cause(true));
+                self.doubts
+                    .push(format!("{missing} bytes from {start:#x} on were not reached: {cause}"));
+            } else if from > before {
                 self.notes.push(format!("{} bytes of the break are others'", from - before));
             }
             if !matches!(ending, Ending::Arrived) {

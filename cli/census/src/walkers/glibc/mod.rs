@@ -86,6 +86,15 @@ impl Walker for Glibc {
         };
         let locked = heap.arenas.iter().filter(|arena| arena.is_locked).count() as u64;
         heap.walk.in_flight = tls::in_flight(moment, &found.image, locked);
+        if heap.parameters.is_none() {
+            // What a call is changing does not add up.
+            let again = if heap.walk.in_flight > 0 {
+                ": a thread was in the middle of a call (look again)"
+            } else {
+                ""
+            };
+            heap.walk.doubt(None, format!("the parameters of malloc were not found{again}"));
+        }
         for other in &all {
             let why = format!("the blocks of a second allocator, in {}, are not told", other.path);
             heap.walk.doubt(None, why);
@@ -105,12 +114,7 @@ impl Heap {
     fn of(moment: &Moment<'_>, found: &Found) -> Result<Self, String> {
         let arenas = found.ring(moment)?;
         let parameters = Parameters::find(moment, found);
-        let mut heap =
-            Self { walk: Walk::default(), arenas, parameters, chunks: Chunks::default() };
-        if heap.parameters.is_none() {
-            heap.walk.doubt(None, "the parameters of malloc were not found".to_owned());
-        }
-        Ok(heap)
+        Ok(Self { walk: Walk::default(), arenas, parameters, chunks: Chunks::default() })
     }
 
     /// The chunks of all arenas.

@@ -2,19 +2,15 @@
 //! the middle of, nearly all looks are exact, and no more blocks than those of the call are told as they were before it. What
 //! is doubted is said to be worth another look.
 
-use std::{collections::BTreeMap, fs, ops::Range};
+mod calls;
+mod traced;
 
-use heapattach_census::{Answer, Live, Moment, State, Thread, Walk, Walker, walkers::Glibc};
+use std::collections::BTreeMap;
+
 use heapattach_process::proc::Process;
 use heapattach_tests::{compile::Source, fixture::Launch, sample::is_soak};
-use nix::{
-    sys::{
-        ptrace,
-        signal::Signal,
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
-    unistd::Pid,
-};
+
+use traced::{Traced, code_of_libc, look};
 
 /// Instructions of malloc that are looked at; one in so many is.
 const LOOKS: usize = 3000;
@@ -23,74 +19,6 @@ const ONE_IN: usize = 7;
 const MOST: usize = 40_000_000;
 /// Of `realloc` two blocks are on their way, and of `posix_memalign` what is cut off on both sides.
 const MOST_MOVING: usize = 3;
-/// Threads that wait in a system call.
-const FUTEX: u64 = 202;
-
-/// A thread that is traced.
-struct Traced {
-    tid: Pid,
-}
-
-impl Traced {
-    fn stop(tid: i32) -> Self {
-        let tid = Pid::from_raw(tid);
-        ptrace::seize(tid, ptrace::Options::empty())
-            .expect("a process of ours, which has no tracer");
-        ptrace::interrupt(tid).expect("traced by us");
-        waitpid(tid, Some(WaitPidFlag::__WALL)).expect("traced by us");
-        Self { tid }
-    }
-
-    fn step(&self) {
-        ptrace::step(self.tid, None).expect("stopped and traced by us");
-        let status = waitpid(self.tid, Some(WaitPidFlag::__WALL)).expect("traced by us");
-        assert!(matches!(status, WaitStatus::Stopped(_, Signal::SIGTRAP)), "{status:?}");
-    }
-
-    fn thread(&self, call: Option<u64>) -> Thread {
-        let all = ptrace::getregs(self.tid).expect("stopped and traced by us");
-        Thread {
-            tid: self.tid.as_raw(),
-            pointer: all.fs_base,
-            stack: all.rsp,
-            code: all.rip,
-            call,
-            registers: Vec::new(),
-        }
-    }
-}
-
-impl Drop for Traced {
-    fn drop(&mut self) {
-        let _ = ptrace::detach(self.tid, None);
-    }
-}
-
-/// Where the code of the C library is.
-fn code_of_libc(pid: i32) -> Range<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).expect("a map");
-    let lines = text.lines().filter(|line| line.contains("/libc") && line.contains("r-xp"));
-    let hex = |text: &str| u64::from_str_radix(text, 16).expect("an address");
-    let range = |line: &str| {
-        let (start, end) =
-            line.split_once(' ').expect("columns").0.split_once('-').expect("a range");
-        hex(start)..hex(end)
-    };
-    lines.map(range).next().expect("code of the C library")
-}
-
-/// A walk, and the blocks in use.
-fn look(process: &Process, threads: Vec<Thread>) -> (Walk, BTreeMap<u64, u64>) {
-    let live = Live::open(process).expect("memory that can be read");
-    let regions = Live::regions(process).expect("a map that can be read");
-    let moment = Moment::new(&live, regions, threads);
-    let mut blocks = Vec::new();
-    let answer = Glibc.walk(&moment, &mut blocks);
-    let Answer::Walked(walk) = answer else { panic!("{answer:?}") };
-    let used = blocks.iter().filter(|block| block.state == State::Used);
-    (walk, used.map(|block| (block.at, block.size)).collect())
-}
-
 /// Which blocks are in one of them only, or have another size there.
 fn apart(one: &BTreeMap<u64, u64>, other: &BTreeMap<u64, u64>) -> usize {
     let only = |one: &BTreeMap<u64, u64>, other: &BTreeMap<u64, u64>| {
@@ -109,13 +37,7 @@ fn stepped(arguments: &[&str]) -> Option<(usize, Vec<String>)> {
     fixture.advance(2000);
     let pid = fixture.pid();
     let process = Process::open(pid).expect("a process of ours");
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
-    let number = |name: std::ffi::OsString| name.to_str().and_then(|name| name.parse().ok());
-    let mut tids: Vec<i32> =
-        tasks.filter_map(|task| number(task.expect("a thread").file_name())).collect();
-    tids.sort_unstable();
-    let worker = Traced::stop(tids.pop().expect("a thread"));
-    let waiting: Vec<Traced> = tids.into_iter().map(Traced::stop).collect();
+    let (worker, waiting) = Traced::all(pid);
     let code = code_of_libc(pid);
     let (looks, one_in) = if is_soak() { (LOOKS * 100, 1) } else { (LOOKS, ONE_IN) };
     let (mut doubts, mut looked, mut inside) = (Vec::new(), 0, 0_usize);
@@ -133,9 +55,7 @@ fn stepped(arguments: &[&str]) -> Option<(usize, Vec<String>)> {
             continue;
         }
         let at = thread.code;
-        let mut threads = vec![thread];
-        threads.extend(waiting.iter().map(|one| one.thread(Some(FUTEX))));
-        let (walk, used) = look(&process, threads);
+        let (walk, used) = look(&process, thread, &waiting);
         let place = format!("libc+{:#x}", at.wrapping_sub(code.start));
         if !walk.is_exact() {
             doubts.push(format!("{place}: trust: {:?}", walk.trust));
