@@ -4,6 +4,7 @@
 //! moment -> find: release, functions, variables -> figures: what the runtime counts
 //!           tables: fields of that release     ->  profile: what it samples
 //!                                               -> graph: objects, what holds them, types, goroutines
+//!                                               -> site: what a place of the code allocates
 //! ```
 //!
 //! ```
@@ -30,6 +31,7 @@ pub mod graph;
 mod make_table;
 pub mod profile;
 mod program;
+pub mod site;
 pub mod tables;
 
 pub use make_table::make_table;

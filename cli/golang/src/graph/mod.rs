@@ -8,7 +8,7 @@
 //! from what finds the runtime's variables. Memory and time are bounded by the memory that the target
 //! has; bytes of it may be anything.
 
-mod class;
+pub(crate) mod class;
 mod cycles;
 pub mod excess;
 pub mod goroutine;

@@ -182,16 +182,19 @@ impl Search<'_, '_> {
                 done += here;
                 continue;
             };
-            let mut before = 0;
+            let mut before = [0; 2];
             for (number, value) in (0..).zip(values) {
-                let first = std::mem::replace(&mut before, value);
+                let [second, first] = before;
+                before = [first, value];
                 let is_pointer =
                     masks.get(length(number / 64)).copied().unwrap_or(0) >> (number % 64);
                 if is_pointer & 1 == 0 || value == 0 {
                     continue;
                 }
                 let at = part + number * 8;
-                if let Some(object) = self.add(value, Holder::Variable(at)) {
+                if let Some(object) = self.add(value, Holder::Variable(at))
+                    && !self.types.holds_type(second)
+                {
                     self.seed(first, object);
                 }
             }
