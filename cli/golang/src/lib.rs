@@ -3,8 +3,8 @@
 //! ```text
 //! moment -> find: release, functions, variables -> figures: what the runtime counts
 //!           tables: fields of that release     ->  profile: what it samples
-//!                                               -> graph: objects, what holds them, types, goroutines
-//!                                               -> site: what a place of the code allocates
+//!                                               -> graph: objects, what holds them, types, goroutines;
+//!                                                         what a place of the code allocates (site)
 //! ```
 //!
 //! ```
@@ -31,7 +31,6 @@ pub mod graph;
 mod make_table;
 pub mod profile;
 mod program;
-pub mod site;
 pub mod tables;
 
 pub use make_table::make_table;

@@ -8,7 +8,7 @@
 //! from what finds the runtime's variables. Memory and time are bounded by the memory that the target
 //! has; bytes of it may be anything.
 
-pub(crate) mod class;
+mod class;
 mod cycles;
 pub mod excess;
 pub mod goroutine;
@@ -23,6 +23,7 @@ mod quick_hash;
 pub mod references;
 pub mod roots;
 pub mod sampled;
+pub mod site;
 pub mod span;
 pub mod types;
 pub mod typing;

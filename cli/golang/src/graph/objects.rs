@@ -11,11 +11,10 @@ use super::{
     pointers::Pointers,
     references::{References, Seed},
     roots::Roots,
-    sampled::size_and_stack,
+    site::SiteType,
     types::{Modules, Slot, Types},
     typing::{self, Known, Typing},
 };
-use crate::site::SiteType;
 
 /// Why there is no graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,7 +90,7 @@ impl<'a, 'm> Objects<'a, 'm> {
         let seeds = &roots.seeds;
         let stated = || {
             let own = roots.sampled.iter().filter_map(|sampled| {
-                let (size, stack) = size_and_stack(moment, sampled.bucket)?;
+                let (size, stack) = sampled.size_and_stack(moment)?;
                 Some((sampled.object, stated(&stack, size)?))
             });
             own.collect()

@@ -4,20 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use heapattach_census::Moment;
 
-use super::{
-    heap::{Object, index},
-    objects::Objects,
-    paths::Paths,
-    roots::Sampled,
-};
-use crate::site::Sites;
-
-/// Where the runtime keeps the size of a sample, and its stack: the count of its addresses, and they.
-const SIZE: u64 = 32;
-const COUNT: u64 = 40;
-const STACK: u64 = 48;
-/// The runtime keeps no longer ones.
-const LONGEST: u64 = 1024;
+use super::{heap::Object, objects::Objects, paths::Paths, roots::Sampled, site::Sites};
 
 /// Objects that one function allocated, of one type, and held by one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -57,8 +44,9 @@ pub fn join(
 ) -> ByAll {
     let mut sites: HashMap<u64, Site> = HashMap::new();
     let mut all = ByAll::new();
-    for Sampled { object, bucket } in &objects.roots.sampled {
-        let look = || allocated_by(moment, *bucket, function, code).unwrap_or_default();
+    for sampled in &objects.roots.sampled {
+        let Sampled { object, bucket } = sampled;
+        let look = || allocated_by(moment, sampled, function, code).unwrap_or_default();
         let site = sites.entry(*bucket).or_insert_with(look);
         let (Some(by), Some(node)) = (&site.function, paths.node_of(*object)) else { continue };
         let path = paths.labels_of(node).into_iter().take(TOLD).map(str::to_owned).collect();
@@ -89,23 +77,15 @@ fn weight(size: f64, interval: u64) -> f64 {
 /// The innermost function of a sample's stack that is not the runtime's, and what that allocates.
 fn allocated_by(
     moment: &Moment<'_>,
-    bucket: u64,
+    sampled: &Sampled,
     function: &dyn Fn(u64) -> Option<String>,
     code: &Sites<'_, '_>,
 ) -> Option<Site> {
-    let (size, stack) = size_and_stack(moment, bucket)?;
+    let (size, stack) = sampled.size_and_stack(moment)?;
     let mut names = stack.iter().filter_map(|code| function(code.checked_sub(1)?));
     let function = names.find(|name| !name.starts_with("runtime."));
     let class = code.allocates(&stack, size).and_then(|of| code.name(of));
     Some(Site { function, class })
-}
-
-/// The size of the objects of a bucket, and the stack that allocated them.
-pub(super) fn size_and_stack(moment: &Moment<'_>, bucket: u64) -> Option<(u64, Vec<u64>)> {
-    let size = moment.word(bucket.checked_add(SIZE)?)?;
-    let count = moment.word(bucket.checked_add(COUNT)?)?.min(LONGEST);
-    let stack = moment.words(bucket.checked_add(STACK)?, index(u32::try_from(count).ok()?))?;
-    Some((size, stack))
 }
 
 #[cfg(test)]

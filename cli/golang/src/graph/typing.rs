@@ -9,10 +9,10 @@ use super::{
     heap::{Heap, Object, index},
     quick_hash::QuickMap,
     references::{Edge, References, Seed, SeedKind},
+    site::SiteType,
     span::Span,
     types::{Descriptor, Kind, Slot, Types, What},
 };
-use crate::site::SiteType;
 
 /// Where the runtime's own structures keep their pointers, in bytes.
 const MAP_TABLES: u64 = 16;

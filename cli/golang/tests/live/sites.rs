@@ -6,10 +6,12 @@ use std::{collections::BTreeMap, fs::File};
 use heapattach_census::Moment;
 use heapattach_golang::{
     Go, dwarf,
-    graph::objects::{self, Objects},
-    graph::types::{Slot, What},
+    graph::{
+        objects::{self, Objects},
+        site::{Code, Sites},
+        types::{Slot, What},
+    },
     profile,
-    site::Sites,
 };
 
 use super::{
@@ -57,7 +59,10 @@ fn look(compiler: &Compiler, flags: &'static [&'static str]) -> (usize, Said, Sa
             };
             Some(Slot { offset: 0, what, of: pointer.of.map_or(0, |of| first.wrapping_add(of)) })
         };
-        let sites = Sites::new(moment, &go.functions, &types, go.release.minor);
+        let name = |code| go.functions.name(moment, code);
+        let range = |code| go.functions.range(code);
+        let code = Code { name: &name, range: &range };
+        let sites = Sites::new(moment, code, &types, go.release.minor);
         let read = |stated: objects::Stated<'_>| {
             Objects::read(moment, &types, layout, variables, &known, stated).expect("its objects")
         };

@@ -22,12 +22,12 @@ use heapattach_golang::{
         paths::Paths,
         roots::Holder,
         sampled::{self, Joined},
+        site::{Code, Estimated, OfType, Sites, by_type},
         types::{Slot, What},
         waiting,
         walker::Runtime,
     },
     profile,
-    site::{Estimated, OfType, Sites, by_type},
 };
 use heapattach_report::{
     Amount, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoProfiled,
@@ -118,7 +118,8 @@ impl<'a, 'm> Go<'a, 'm> {
         let known = |at| self.leads_to(at, first);
         let mut within = Duration::ZERO;
         let minor = self.found.release.minor;
-        let sites = Sites::new(self.moment, &self.found.functions, &types, minor);
+        let (name, range) = (|code| self.function(code), |code| self.found.functions.range(code));
+        let sites = Sites::new(self.moment, Code { name: &name, range: &range }, &types, minor);
         let stated = |stack: &[u64], size| sites.allocates_itself(stack, size);
         match Objects::read(self.moment, &types, layout, variables, &known, &stated) {
             Ok(objects) => {

@@ -3,6 +3,7 @@
 
 mod classics;
 mod figures;
+mod filters;
 mod retained;
 
 use std::{

@@ -11,18 +11,15 @@
 mod by_type;
 mod callee;
 
-use std::{cell::RefCell, collections::HashMap};
+use std::{cell::RefCell, collections::HashMap, ops::Range};
 
 use heapattach_census::Moment;
 
-use crate::{
-    arch::{Call, call_before},
-    find::Functions,
-    graph::{
-        class::object_size,
-        types::{Descriptor, Kind, Types},
-    },
+use super::{
+    class::object_size,
+    types::{Descriptor, Kind, Types},
 };
+use crate::arch::{Call, call_before};
 pub use by_type::{Estimated, OfType, by_type};
 use callee::Tells;
 
@@ -60,10 +57,19 @@ pub enum SiteType {
     Number,
 }
 
+/// The functions of a program, by an address in each.
+#[derive(Clone, Copy)]
+pub struct Code<'a> {
+    /// What it is called.
+    pub name: &'a dyn Fn(u64) -> Option<String>,
+    /// Where it lies.
+    pub range: &'a dyn Fn(u64) -> Option<Range<u64>>,
+}
+
 /// Places that were looked at.
 pub struct Sites<'a, 'm> {
     moment: &'a Moment<'m>,
-    functions: &'a Functions,
+    code: Code<'a>,
     types: &'a Types<'a, 'm>,
     minor: u32,
     calls: RefCell<HashMap<u64, Option<Call>>>,
@@ -74,12 +80,12 @@ impl<'a, 'm> Sites<'a, 'm> {
     /// Of a program of a minor release.
     pub fn new(
         moment: &'a Moment<'m>,
-        functions: &'a Functions,
+        code: Code<'a>,
         types: &'a Types<'a, 'm>,
         minor: u32,
     ) -> Self {
         let (calls, names) = Default::default();
-        Self { moment, functions, types, minor, calls, names }
+        Self { moment, code, types, minor, calls, names }
     }
 
     /// What a stack allocates in objects of a size: innermost return address first.
@@ -119,7 +125,7 @@ impl<'a, 'm> Sites<'a, 'm> {
     }
 
     fn function(&self, code: u64) -> Option<String> {
-        let look = || self.functions.name(self.moment, code);
+        let look = || (self.code.name)(code);
         self.names.borrow_mut().entry(code).or_insert_with(look).clone()
     }
 
@@ -160,7 +166,7 @@ impl<'a, 'm> Sites<'a, 'm> {
 
     fn call(&self, back: u64) -> Option<Call> {
         *self.calls.borrow_mut().entry(back).or_insert_with(|| {
-            let range = self.functions.range(back.checked_sub(1)?)?;
+            let range = (self.code.range)(back.checked_sub(1)?)?;
             let length =
                 range.end.checked_sub(range.start).filter(|all| *all < LARGEST_FUNCTION)?;
             let code = self.moment.bytes(range.start, usize::try_from(length).ok()?)?;
