@@ -3,7 +3,8 @@
 //! ```text
 //! moment -> find: release, functions, variables -> figures: what the runtime counts
 //!           tables: fields of that release     ->  profile: what it samples
-//!                                               -> graph: objects, what holds them, types, goroutines
+//!                                               -> graph: objects, what holds them, types, goroutines;
+//!                                                         what a place of the code allocates (site)
 //! ```
 //!
 //! ```

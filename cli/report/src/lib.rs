@@ -37,6 +37,7 @@ pub use heapattach_reach::{Amount, RootKind};
 pub use data::{
     AbsentFileReport, AllocatorReport, AppliedReport, ArenaDetail, ArenaReport, ArenasReport,
     AskedReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA, CallerReport, CensusReport,
+<<<<<<< HEAD
     CheckMoment, CheckReport, CheckedReport, ChildReport, ColdReport, ColdRow, ColdSum,
     ContentsReport, CoreReport, CountedReport, CountersReport, CutReport, DoubtReport,
     FindingReport, FunctionReport, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak,
@@ -48,4 +49,17 @@ pub use data::{
     SiteSums, SitesReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums,
     SuspectReport, TargetState, TogetherReport, Trigger, TypedReport, UnreachableGroup,
     UnreachableReport, WayReport, micros, together,
+=======
+    CheckMoment, CheckReport, CheckedReport, ChildReport, ContentsReport, CoreReport,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
+    GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoProfiled, GoSampled, Heap,
+    HeapReport, Holder, HolderRow, HoldersReport, HookedBy, LikelyGroup, LikelyReport, LikelySite,
+    LikelySites, LookMethod, LookReport, MappingReport, Measured, MemoryReport, MergedSite,
+    MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome, OwnCost,
+    PathReport, PathStep, PlaceRow, PlacedSite, PlacedSites, Quiet, RatesReport, RecordingReport,
+    Report, RetainedReport, RoundReport, SCHEMA, SiteReport, SiteRow, SiteSums, SitesReport,
+    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
+    TogetherReport, Trigger, TypedReport, UnreachableGroup, UnreachableReport, WayReport, micros,
+    together,
+>>>>>>> h-go
 };

@@ -261,6 +261,20 @@ impl HeapArgs {
         Some(format!("a file has all of the moment (-o FILE); leave out {option}"))
     }
 
+    /// What of the command line the view does not answer.
+    pub fn not_in_view(&self) -> Option<String> {
+        let filters = [
+            (self.class.is_some(), "--type"),
+            (self.size.is_some(), "--size"),
+            (self.held_by.is_some(), "--held-by"),
+        ];
+        let (_, option) = filters.into_iter().find(|(is_given, _)| *is_given)?;
+        let is_whole = self.view() == HeapView::Go;
+        is_whole.then(|| {
+            format!("--view go tells all objects; need --view holders or --tree for {option}")
+        })
+    }
+
     /// What is shown.
     pub fn view(&self) -> HeapView {
         match (self.tree, &self.who_holds) {

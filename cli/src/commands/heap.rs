@@ -25,7 +25,7 @@ use crate::{
 
 /// Tells what all memory of a process is.
 pub fn heap(args: &HeapArgs) -> Exit {
-    if let Some(what) = args.not_in_a_file() {
+    if let Some(what) = args.not_in_a_file().or_else(|| args.not_in_view()) {
         complain(&what);
         return Exit::Usage;
     }

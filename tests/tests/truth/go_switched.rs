@@ -155,12 +155,21 @@ fn what_was_counted_before_is_told_at_once_and_of_a_program_that_is_not_go_nothi
 #[test]
 fn a_program_without_c_that_is_to_be_checked_is_named_with_what_helps() {
     let Some(program) = program() else { return };
-    let program = program.display().to_string();
-    let refused = Heapattach::new(["check", "--"]).arg(&*program).run();
-    for told in ["the program is go1.", "heapattach -p PID", "heapattach heap -p PID"] {
+    let name = program.display().to_string();
+    let refused = Heapattach::new(["check", "--"]).arg(&*name).run();
+    let told =
+        ["the program is go1.", "no leaks to find", "heapattach -p PID", "goroutines that wait"];
+    for told in told {
         assert!(refused.stderr.contains(told), "{}", refused.stderr);
     }
     assert_eq!(refused.code(), Some(RUN_FAILED));
+    // One that runs is not touched.
+    let mut target = Program::start(&program);
+    let pid = target.pid().to_string();
+    let refused = Heapattach::new(["check", "-p", &pid]).target(target.pid()).run();
+    assert!(refused.stderr.contains("no leaks to find"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("(target: untouched)"), "{}", refused.stderr);
+    assert_eq!((refused.code(), target.rate()), (Some(UNSUPPORTED), 0));
 }
 
 #[test]
@@ -251,4 +260,40 @@ fn a_session_after_a_killed_one_takes_its_rate_for_what_it_is() {
         session.wait().expect(INTERRUPTED);
         assert_eq!(target.rate(), 0);
     }
+}
+
+/// `cargo test -p heapattach-tests --test truth -- --ignored a_hundred_killed`: some minutes.
+#[test]
+#[ignore = "a hundred sessions are killed: minutes"]
+fn a_hundred_killed_sessions_leave_the_rate_as_it_was() {
+    let Some(program) = program() else { return };
+    let mut target = Program::start(&program);
+    let mut random = Random::new(seed());
+    let mut was_on = 0;
+    for number in 0..100 {
+        let session = target.attach(&["--every", "4KiB"]).start();
+        // Any instant: before it was switched on, while it is, or as late as when it reads.
+        std::thread::sleep(std::time::Duration::from_millis(random.between(0, 400)));
+        let has_tracer_killed = number % 2 == 1;
+        if has_tracer_killed {
+            for pid in heapattach_tests::real::children(session.pid()) {
+                let pid = nix::unistd::Pid::from_raw(pid);
+                // It may have ended.
+                let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+            }
+        }
+        was_on += u32::from(target.rate() != 0);
+        session.signal(Signal::SIGKILL);
+        session.wait();
+        if has_tracer_killed {
+            // A tracing process that had only just begun is not killed, and ends by itself.
+            let detach = || Heapattach::detach(target.pid()).run().code();
+            let is_done = poll(PATIENCE, || (detach() == Some(0)).then_some(()));
+            assert!(is_done.is_some(), "session {number}");
+        }
+        let is_off = poll(PATIENCE, || (target.rate() == 0).then_some(()));
+        assert!(is_off.is_some(), "session {number}");
+    }
+    println!("100 of 100 restored; {was_on} were on when they were killed");
+    assert!(was_on > 10, "{was_on} were on when they were killed");
 }

@@ -101,6 +101,16 @@ impl Functions {
         name_at(moment, self.names.checked_add(u64::from(*name))?)
     }
 
+    /// Where the function lies that has an address.
+    pub fn range(&self, code: u64) -> Option<Range<u64>> {
+        let offset = code.checked_sub(self.text.start).filter(|_| code < self.text.end)?;
+        let behind = self.all.partition_point(|(begin, _)| u64::from(*begin) <= offset);
+        let (begin, _) = self.all.get(behind.checked_sub(1)?)?;
+        let end =
+            self.all.get(behind).map_or(self.text.end, |next| self.text.start + u64::from(next.0));
+        Some(self.text.start + u64::from(*begin)..end)
+    }
+
     /// Where each of the runtime's own functions lies, by name.
     pub fn of_runtime(&self, moment: &Moment<'_>, mut each: impl FnMut(String, Range<u64>)) {
         let first = u64::from_le_bytes(*b"runtime.");

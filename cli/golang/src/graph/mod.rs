@@ -23,6 +23,7 @@ mod quick_hash;
 pub mod references;
 pub mod roots;
 pub mod sampled;
+pub mod site;
 pub mod span;
 pub mod types;
 pub mod typing;

@@ -11,8 +11,9 @@ use super::{
     pointers::Pointers,
     references::{References, Seed},
     roots::Roots,
+    site::SiteType,
     types::{Modules, Slot, Types},
-    typing::{self, Typing},
+    typing::{self, Known, Typing},
 };
 
 /// Why there is no graph.
@@ -49,6 +50,9 @@ pub struct Objects<'a, 'm> {
 /// Variables whose types are known: where a pointer lies, and what it leads to.
 pub type KnownVariables<'k> = &'k dyn Fn(u64) -> Option<Slot>;
 
+/// What the code states that allocated objects, by their stack and size.
+pub type Stated<'s> = &'s dyn Fn(&[u64], u64) -> Option<SiteType>;
+
 /// The descriptors of a moment; the graph refers to them.
 pub fn types<'a, 'm>(
     moment: &'a Moment<'m>,
@@ -69,6 +73,7 @@ impl<'a, 'm> Objects<'a, 'm> {
         layout: &Layout,
         variables: &Variables,
         known: KnownVariables<'_>,
+        stated: Stated<'_>,
     ) -> Result<Self, GraphError> {
         let heap = Heap::read(moment, layout, variables)?;
         let pointers = Pointers::new(moment, types, layout, variables)
@@ -83,7 +88,15 @@ impl<'a, 'm> Objects<'a, 'm> {
         let leaked = Leaked::of(moment, layout, &heap, &references, &goroutines, &roots.all);
         let known = roots.known(known);
         let seeds = &roots.seeds;
-        let typing = Typing::of(moment, &heap, &references, types, seeds, &known, layout.minor);
+        let stated = || {
+            let own = roots.sampled.iter().filter_map(|sampled| {
+                let (size, stack) = sampled.size_and_stack(moment)?;
+                Some((sampled.object, stated(&stack, size)?))
+            });
+            own.collect()
+        };
+        let (minor, known) = (layout.minor, Known { variables: &known, stated: &stated });
+        let typing = Typing::of(moment, &heap, &references, types, seeds, &known, minor);
         // They have told what they tell.
         references.seeds = Vec::<Seed>::new();
         Ok(Self { heap, references, goroutines, roots, marks, typing, leaked, types })

@@ -206,6 +206,10 @@ impl Scan<'_, '_> {
                         && let Some(before) = place.and_then(|at| u64_at(bytes, at - 8))
                         && heap.span_at(before).is_none()
                         && let Some(of) = types.of_interface(before)
+                        && !(word > 1
+                            && place
+                                .and_then(|at| u64_at(bytes, at - 16))
+                                .is_some_and(|first| types.holds_type(first)))
                     {
                         let by = SeedKind::Interface;
                         all.seeds.push(Seed { object: target, of: of.at, by });

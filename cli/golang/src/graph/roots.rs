@@ -22,6 +22,12 @@ const WINDOW: u64 = 1 << 16;
 /// Bytes of a finalizer in the queue, and of the function that it calls.
 const QUEUED: u64 = 40;
 const MOST_QUEUED: u64 = 101;
+/// Where the runtime keeps the size of a sample, and its stack: the count of its addresses, and they.
+const SIZE: u64 = 32;
+const COUNT: u64 = 40;
+const STACK: u64 = 48;
+/// The runtime keeps no longer ones.
+const LONGEST: u64 = 1024;
 
 /// Where a pointer lies that holds an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +58,15 @@ pub struct Sampled {
     pub object: Object,
     /// Where the runtime keeps the stack that allocated it.
     pub bucket: u64,
+}
+
+impl Sampled {
+    /// The size of the objects of its bucket, and the stack that allocated them.
+    pub fn size_and_stack(&self, moment: &Moment<'_>) -> Option<(u64, Vec<u64>)> {
+        let word = |offset| moment.word(self.bucket.checked_add(offset)?);
+        let (size, count) = (word(SIZE)?, word(COUNT)?.min(LONGEST));
+        Some((size, moment.words(self.bucket.checked_add(STACK)?, length(count))?))
+    }
 }
 
 /// What kind of special it is.
@@ -182,16 +197,19 @@ impl Search<'_, '_> {
                 done += here;
                 continue;
             };
-            let mut before = 0;
+            let mut before = [0; 2];
             for (number, value) in (0..).zip(values) {
-                let first = std::mem::replace(&mut before, value);
+                let [second, first] = before;
+                before = [first, value];
                 let is_pointer =
                     masks.get(length(number / 64)).copied().unwrap_or(0) >> (number % 64);
                 if is_pointer & 1 == 0 || value == 0 {
                     continue;
                 }
                 let at = part + number * 8;
-                if let Some(object) = self.add(value, Holder::Variable(at)) {
+                if let Some(object) = self.add(value, Holder::Variable(at))
+                    && !self.types.holds_type(second)
+                {
                     self.seed(first, object);
                 }
             }

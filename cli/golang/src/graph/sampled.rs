@@ -4,18 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use heapattach_census::Moment;
 
-use super::{
-    heap::{Object, index},
-    objects::Objects,
-    paths::Paths,
-    roots::Sampled,
-};
-
-/// Where the runtime keeps the stack of a sample: the count of its addresses, and they.
-const COUNT: u64 = 40;
-const STACK: u64 = 48;
-/// The runtime keeps no longer ones.
-const LONGEST: u64 = 1024;
+use super::{heap::Object, objects::Objects, paths::Paths, roots::Sampled, site::Sites};
 
 /// Objects that one function allocated, of one type, and held by one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,27 +17,41 @@ pub struct Joined {
     pub bytes: f64,
 }
 
-/// By the function that allocated, the number of the type, and the root and first field of the path.
-pub type ByAll = BTreeMap<(String, u32, Vec<String>), Joined>;
+/// By the function that allocated, the type, and the root and first field of the path.
+pub type ByAll = BTreeMap<(String, Option<String>, Vec<String>), Joined>;
 
 /// Labels of a path that tell samples apart.
 const TOLD: usize = 4;
 
-/// Joins them; `interval` is the mean of bytes between samples.
+/// Which code allocated it.
+#[derive(Clone, Debug, Default)]
+struct Site {
+    /// The function.
+    function: Option<String>,
+    /// The type, as far as the code states it.
+    class: Option<String>,
+}
+
+/// Joins them; `interval` is the mean of bytes between samples. The type of an object is what memory tells, or else
+/// what the code states that allocated it.
 pub fn join(
     moment: &Moment<'_>,
     objects: &Objects<'_, '_>,
     paths: &Paths,
     interval: u64,
     function: &dyn Fn(u64) -> Option<String>,
+    code: &Sites<'_, '_>,
 ) -> ByAll {
-    let mut sites: HashMap<u64, Option<String>> = HashMap::new();
+    let mut sites: HashMap<u64, Site> = HashMap::new();
     let mut all = ByAll::new();
-    for Sampled { object, bucket } in &objects.roots.sampled {
-        let site = sites.entry(*bucket).or_insert_with(|| allocated_by(moment, *bucket, function));
-        let (Some(site), Some(node)) = (site, paths.node_of(*object)) else { continue };
+    for sampled in &objects.roots.sampled {
+        let Sampled { object, bucket } = sampled;
+        let look = || allocated_by(moment, sampled, function, code).unwrap_or_default();
+        let site = sites.entry(*bucket).or_insert_with(look);
+        let (Some(by), Some(node)) = (&site.function, paths.node_of(*object)) else { continue };
         let path = paths.labels_of(node).into_iter().take(TOLD).map(str::to_owned).collect();
-        let row = all.entry((site.clone(), objects.typing.number(*object), path)).or_default();
+        let class = objects.name(*object).or_else(|| site.class.clone());
+        let row = all.entry((by.clone(), class, path)).or_default();
         let size = size(objects, *object);
         let weight = weight(size, interval);
         row.samples += 1;
@@ -71,16 +74,18 @@ fn weight(size: f64, interval: u64) -> f64 {
     }
 }
 
-/// The innermost function of a sample's stack that is not the runtime's.
+/// The innermost function of a sample's stack that is not the runtime's, and what that allocates.
 fn allocated_by(
     moment: &Moment<'_>,
-    bucket: u64,
+    sampled: &Sampled,
     function: &dyn Fn(u64) -> Option<String>,
-) -> Option<String> {
-    let count = moment.word(bucket.checked_add(COUNT)?)?.min(LONGEST);
-    let stack = moment.words(bucket.checked_add(STACK)?, index(u32::try_from(count).ok()?))?;
+    code: &Sites<'_, '_>,
+) -> Option<Site> {
+    let (size, stack) = sampled.size_and_stack(moment)?;
     let mut names = stack.iter().filter_map(|code| function(code.checked_sub(1)?));
-    names.find(|name| !name.starts_with("runtime."))
+    let function = names.find(|name| !name.starts_with("runtime."));
+    let class = code.allocates(&stack, size).and_then(|of| code.name(of));
+    Some(Site { function, class })
 }
 
 #[cfg(test)]

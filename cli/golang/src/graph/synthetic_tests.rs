@@ -210,7 +210,8 @@ fn what_is_reached_and_by_whom_is_known_and_so_are_types() {
     let (memory, layout, variables) = (heap(), layout(), variables());
     let moment = memory.moment();
     let types = types(&moment, &layout, &variables);
-    let objects = Objects::read(&moment, &types, &layout, &variables, &|_| None).unwrap();
+    let objects =
+        Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None).unwrap();
     assert_eq!(objects.heap.counted, Sum { objects: 11, bytes: 4 * 64 + 6 * 16 + 1024 });
     assert_eq!(objects.heap.counted, objects.heap.allocated());
     // All but node 2 and leaves 1, 4 and 5.
@@ -245,7 +246,8 @@ fn a_channel_that_a_variable_leads_to_is_not_waited_on_for_ever() {
     memory.write(NODES + 64, NODES + 3 * 64);
     let moment = memory.moment();
     let types = types(&moment, &layout, &variables);
-    let objects = Objects::read(&moment, &types, &layout, &variables, &|_| None).unwrap();
+    let objects =
+        Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None).unwrap();
     assert!(objects.leaked.goroutines.is_empty());
 }
 
@@ -286,7 +288,7 @@ proptest! {
         }
         let moment = memory.moment();
         let types = types(&moment, &layout, &variables);
-        if let Ok(objects) = Objects::read(&moment, &types, &layout, &variables, &|_| None) {
+        if let Ok(objects) = Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None) {
             prop_assert!(objects.marks.reached.objects <= objects.heap.slots() as u64);
             let paths = Paths::of(&objects, &mut |_| vec!["root".to_owned()]);
             let all: u64 = paths.nodes.iter().map(|node| node.own.objects).sum();

@@ -9,6 +9,7 @@ use super::{
     heap::{Heap, Object, index},
     quick_hash::QuickMap,
     references::{Edge, References, Seed, SeedKind},
+    site::SiteType,
     span::Span,
     types::{Descriptor, Kind, Slot, Types, What},
 };
@@ -84,15 +85,24 @@ struct Spread<'a, 'm> {
     queue: Vec<Object>,
 }
 
+/// What is known besides.
+pub struct Known<'k> {
+    /// What variables lead to whose types are known.
+    pub variables: &'k [(Object, Slot)],
+    /// What the code states that allocated objects.
+    pub stated: &'k dyn Fn() -> Vec<(Object, SiteType)>,
+}
+
 impl Typing {
-    /// Finds them, from what memory tells and from variables whose types are known.
+    /// Finds them, from what memory tells and from variables whose types are known; for the rest, from what the code
+    /// states of sampled objects.
     pub fn of<'m>(
         moment: &Moment<'m>,
         heap: &Heap,
         references: &References,
         types: &Types<'_, 'm>,
         seeds: &[Seed],
-        known: &[(Object, Slot)],
+        known: &Known<'_>,
         minor: u32,
     ) -> Self {
         let typing = Self { own: vec![0; heap.slots()], kinds: Vec::new(), minor };
@@ -102,8 +112,11 @@ impl Typing {
         references.seeds.iter().filter(is_head).for_each(|seed| spread.seed(seed));
         let others = references.seeds.iter().chain(seeds).filter(|seed| !is_head(seed));
         others.for_each(|seed| spread.seed(seed));
-        known.iter().for_each(|(object, slot)| spread.lead(*object, slot));
-        spread.finish()
+        known.variables.iter().for_each(|(object, slot)| spread.lead(*object, slot));
+        spread.follow();
+        (known.stated)().into_iter().for_each(|(object, of)| spread.state(object, of));
+        spread.follow();
+        spread.typing
     }
 
     /// What an object is.
@@ -134,7 +147,8 @@ impl Typing {
 }
 
 impl Spread<'_, '_> {
-    fn finish(mut self) -> Typing {
+    /// What the types that were found lead to.
+    fn follow(&mut self) {
         while let Some(object) = self.queue.pop() {
             let Some(kind) = self.typing.get(object) else { continue };
             let references = self.references;
@@ -161,7 +175,24 @@ impl Spread<'_, '_> {
                 Shape::Text | Shape::Tiny | Shape::Closure => {}
             }
         }
-        self.typing
+    }
+
+    /// The code that allocated an object states its type.
+    fn state(&mut self, object: Object, of: SiteType) {
+        let (what, of) = match of {
+            SiteType::Value(of) => (What::One, of),
+            SiteType::Array(of) => (What::Many, of),
+            SiteType::Text => (What::Text, 0),
+            // Heads, tables and buffers are told apart by what leads to them.
+            SiteType::Map(_)
+            | SiteType::Chan(_)
+            | SiteType::Bytes
+            | SiteType::Runes
+            | SiteType::String
+            | SiteType::Slice
+            | SiteType::Number => return,
+        };
+        self.lead(object, &Slot { offset: 0, what, of });
     }
 
     fn seed(&mut self, seed: &Seed) {

@@ -34,6 +34,10 @@ pub struct GoHeapReport {
     /// Objects of the runtime's sampled profile: who allocated them, what they are, what holds them; those of
     /// most bytes first.
     pub sampled: Vec<GoSampled>,
+    /// The sampled profile by the types that its stacks allocate, by the code alone; those of most bytes in use
+    /// first.
+    #[serde(default)]
+    pub profile: Vec<GoProfiled>,
     /// Milliseconds that all of this took.
     pub took_ms: f64,
 }
@@ -81,6 +85,19 @@ pub struct GoSampled {
     pub samples: u64,
     /// What they stand for: an estimate.
     pub estimate: Amount,
+}
+
+/// What is allocated of one type, by the sampled profile.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoProfiled {
+    /// The type, if the code states it.
+    pub class: Option<String>,
+    /// Stacks that allocate it.
+    pub stacks: u64,
+    /// In use: an estimate.
+    pub live: Amount,
+    /// Allocated since the program began to sample: an estimate.
+    pub allocated: Amount,
 }
 
 /// Objects that were asked for: those of a type, or the one that has an address.

@@ -39,7 +39,7 @@ pub use counters::{
     AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
 };
 pub use go_heap::{
-    GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled,
+    GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoProfiled, GoSampled,
 };
 pub use heap::{HeapReport, SiteReport};
 pub use heapattach_ledger::Outcome;

@@ -22,14 +22,16 @@ use heapattach_golang::{
         paths::Paths,
         roots::Holder,
         sampled::{self, Joined},
+        site::{Code, Estimated, OfType, Sites, by_type},
         types::{Slot, What},
         waiting,
         walker::Runtime,
     },
+    profile,
 };
 use heapattach_report::{
-    Amount, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled,
-    HoldersReport,
+    Amount, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoProfiled,
+    GoSampled, HoldersReport,
 };
 use heapattach_verdict::figure::whole;
 
@@ -40,6 +42,7 @@ const LEAKS: usize = 1000;
 const ASKED: usize = 100;
 /// Rows of the sampled profile, and of what is kept beyond need.
 const SAMPLED: usize = 100;
+const PROFILED: usize = 100;
 const EXCESS: usize = 100;
 /// What the runtime samples at, where that cannot be found.
 const RATE: u64 = 512 << 10;
@@ -114,9 +117,14 @@ impl<'a, 'm> Go<'a, 'm> {
         let first = types.modules.types.first().map_or(0, |range| range.start);
         let known = |at| self.leads_to(at, first);
         let mut within = Duration::ZERO;
-        match Objects::read(self.moment, &types, layout, variables, &known) {
+        let minor = self.found.release.minor;
+        let (name, range) = (|code| self.function(code), |code| self.found.functions.range(code));
+        let sites = Sites::new(self.moment, Code { name: &name, range: &range }, &types, minor);
+        let stated = |stack: &[u64], size| sites.allocates_itself(stack, size);
+        match Objects::read(self.moment, &types, layout, variables, &known, &stated) {
             Ok(objects) => {
-                told.classes = self.fill(&objects, (runtime, &known), options, &mut told.heap);
+                let of = (runtime, &sites, &known as objects::KnownVariables<'_>);
+                told.classes = self.fill(&objects, of, options, &mut told.heap);
                 let before = Instant::now();
                 told.holders = self.holders(&objects, options);
                 within = before.elapsed();
@@ -143,7 +151,7 @@ impl<'a, 'm> Go<'a, 'm> {
     fn fill(
         &self,
         objects: &Objects<'_, '_>,
-        (runtime, known): (&Runtime, objects::KnownVariables<'_>),
+        (runtime, sites, known): (&Runtime, &Sites<'_, '_>, objects::KnownVariables<'_>),
         options: &HeapOptions,
         report: &mut GoHeapReport,
     ) -> Vec<ClassRow> {
@@ -170,12 +178,37 @@ impl<'a, 'm> Go<'a, 'm> {
         let excess = excess::find(self.moment, objects, &paths, known);
         report.excess = excess.into_iter().take(EXCESS).map(told_excess).collect();
         let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
-        let joined =
-            sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
-        report.sampled = told_samples(joined, objects);
+        report.profile = self.profile(sites);
+        let interval = interval.unwrap_or(RATE);
+        let joined = sampled::join(self.moment, objects, &paths, interval, &function, sites);
+        report.sampled = told_samples(joined);
         let asked = options.who_holds.as_ref();
         report.asked = asked.map(|what| asked_for(what, objects, &paths));
         rows
+    }
+
+    /// The sampled profile by type; nothing where the program keeps none.
+    fn profile(&self, sites: &Sites<'_, '_>) -> Vec<GoProfiled> {
+        let named =
+            |name: &str| Some(self.variables.as_ref()?.named(name)?.wrapping_add(self.found.bias));
+        let reading = self.found.profile(self.moment, &named).ok().and_then(|mut profile| {
+            profile.read(&Still(self.moment)).ok().filter(|reading| reading.rate > 0)
+        });
+        let all = reading.map(|reading| by_type(&reading, sites)).unwrap_or_default();
+        let mut all: Vec<_> = all.into_iter().collect();
+        let weight = |one: &OfType| (one.live.bytes, one.allocated.bytes);
+        all.sort_by(|a, b| {
+            let ((a, before), (b, after)) = (weight(&a.1), weight(&b.1));
+            b.total_cmp(&a).then(after.total_cmp(&before))
+        });
+        let estimate = |of: Estimated| Amount { bytes: whole(of.bytes), blocks: whole(of.objects) };
+        let row = |(class, of): (Option<String>, OfType)| GoProfiled {
+            class,
+            stacks: of.buckets,
+            live: estimate(of.live),
+            allocated: estimate(of.allocated),
+        };
+        all.into_iter().take(PROFILED).map(row).collect()
     }
 
     /// What a root is called, and the fields of a variable that lead to it.
@@ -229,6 +262,15 @@ impl<'a, 'm> Go<'a, 'm> {
     }
 }
 
+/// Memory of a moment, which does not change.
+struct Still<'a, 'm>(&'a Moment<'m>);
+
+impl profile::Live for Still<'_, '_> {
+    fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
+        self.0.read(at, buffer) == buffer.len()
+    }
+}
+
 fn told_excess(one: Excess) -> GoExcess {
     let why = match one.why {
         Why::Map => GoExcessKind::Map,
@@ -244,12 +286,11 @@ fn amount(sum: Sum) -> Amount {
 }
 
 /// Those that stand for most bytes.
-fn told_samples(joined: sampled::ByAll, objects: &Objects<'_, '_>) -> Vec<GoSampled> {
+fn told_samples(joined: sampled::ByAll) -> Vec<GoSampled> {
     let mut rows: Vec<_> = joined.into_iter().collect();
     rows.sort_by(|a, b| b.1.bytes.total_cmp(&a.1.bytes));
-    let row = |((allocated_by, kind, held_by), row): ((String, u32, Vec<String>), Joined)| {
+    let row = |((allocated_by, class, held_by), row): ((String, _, Vec<String>), Joined)| {
         let estimate = Amount { bytes: whole(row.bytes), blocks: whole(row.objects) };
-        let class = objects.name_of_kind(kind);
         GoSampled { allocated_by, class, held_by, samples: row.samples, estimate }
     };
     rows.into_iter().take(SAMPLED).map(row).collect()

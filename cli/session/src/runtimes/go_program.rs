@@ -44,8 +44,8 @@ pub fn instead(pid: i32) -> Option<String> {
     let live = Live::open(&process).ok()?;
     let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
     Some(format!(
-        "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
-         runs; need `heapattach run -- COMMAND` or `heapattach -p PID` for its profile, `heapattach heap -p PID` for \
+        "the program is {} without a C library: its collector frees what nothing leads to, so that a check has no leaks \
+         to find; hooks do not see its heap, and its runtime tells it only while it runs; need `heapattach run -- COMMAND` or `heapattach -p PID` for its profile, `heapattach heap -p PID` for \
          its objects and for goroutines that wait for ever",
         go.release.text
     ))

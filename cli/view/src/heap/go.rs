@@ -106,6 +106,10 @@ pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
         page.gap();
         write_sampled(page, go);
     }
+    if go.profile.iter().any(|row| row.class.is_some()) {
+        page.gap();
+        write_profile(page, go);
+    }
     let typed = go.typed.bytes.saturating_mul(1000).checked_div(go.reached.bytes).unwrap_or(0);
     let text =
         format!("{}.{} % of these bytes have a known type (--view types)", typed / 10, typed % 10);
@@ -125,6 +129,22 @@ fn write_sampled(page: &mut Page, go: &GoHeapReport) {
         let class = row.class.clone().unwrap_or_else(|| "?".to_owned());
         let path = row.held_by.join(" > ");
         table.row([bytes(row.estimate.bytes), row.allocated_by.clone(), class, path]);
+    }
+    table.write(page);
+}
+
+/// The runtime's own profile, by type.
+fn write_profile(page: &mut Page, go: &GoHeapReport) {
+    let columns = [
+        Column::right("in use"),
+        Column::right("allocated"),
+        Column::right("stacks"),
+        Column::left("type that the sampled stacks allocate"),
+    ];
+    let mut table = Table::new(columns);
+    for row in go.profile.iter().take(FEW * 4) {
+        let class = row.class.clone().unwrap_or_else(|| "?".to_owned());
+        table.row([bytes(row.live.bytes), bytes(row.allocated.bytes), count(row.stacks), class]);
     }
     table.write(page);
 }
@@ -177,6 +197,8 @@ fn write_below(
 
 #[cfg(test)]
 mod tests {
+    use heapattach_report::GoProfiled;
+
     use super::*;
 
     fn go() -> CensusReport {
@@ -217,6 +239,28 @@ mod tests {
         assert!(text.contains("12 goroutines wait for ever in main.worker"), "{text}");
         assert!(text.contains("started by main.serve"), "{text}");
         assert!(text.contains("main.cache > $mapval. (*main.user): "), "{text}");
+    }
+
+    #[test]
+    fn the_profile_is_told_by_type_where_one_is_known() {
+        let mut report = go();
+        let row = |class: Option<&str>, bytes| GoProfiled {
+            class: class.map(str::to_owned),
+            stacks: 2,
+            live: Amount { bytes, blocks: 1 },
+            allocated: Amount { bytes: bytes * 2, blocks: 2 },
+        };
+        let text = |report: &CensusReport| {
+            let mut page = Page::new(Some(200), false);
+            write_go(&mut page, report);
+            page.finish()
+        };
+        report.go.as_mut().unwrap().profile = vec![row(None, 1 << 20)];
+        assert!(!text(&report).contains("type that the sampled stacks allocate"));
+        report.go.as_mut().unwrap().profile.push(row(Some("main.leaf"), 1 << 10));
+        let text = text(&report);
+        assert!(text.contains("1.0 MiB    2.0 MiB       2  ?"), "{text}");
+        assert!(text.contains("1.0 KiB    2.0 KiB       2  main.leaf"), "{text}");
     }
 
     #[test]

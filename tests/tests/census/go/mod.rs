@@ -3,6 +3,8 @@
 
 mod classics;
 mod figures;
+mod filters;
+mod profiled;
 mod retained;
 
 use std::{

@@ -215,6 +215,13 @@ impl<'a, 'm> Types<'a, 'm> {
         found
     }
 
+    /// Whether an interface whose first word is this holds a type: its second word then is one, as it is the first of
+    /// other interfaces, and tells nothing of what comes behind it.
+    pub fn holds_type(&self, word: u64) -> bool {
+        let of = self.of_interface(word).filter(|of| of.kind == Kind::Pointer);
+        of.is_some_and(|of| self.name(&of).as_deref() == Some("*reflect.rtype"))
+    }
+
     fn itab(&self, at: u64) -> Option<Descriptor> {
         let (interface, own) = (self.moment.word(at)?, self.moment.word(at.checked_add(8)?)?);
         if !self.modules.has_type(interface) || self.get(interface)?.kind != Kind::Interface {
