@@ -25,6 +25,8 @@
 mod admission;
 mod budget;
 mod config;
+#[cfg(test)]
+mod day_tests;
 mod decide;
 mod facts;
 mod glob;

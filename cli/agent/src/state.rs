@@ -146,6 +146,9 @@ impl State {
         new.retain(|one| self.bar(&one.rule, &one.executable).is_none());
         new.dedup_by(|a, b| a.rule == b.rule && a.executable == b.executable);
         self.barred.extend(new.iter().cloned());
+        // What is written must be read again: with very many the oldest are forgotten.
+        let too_many = self.barred.len().saturating_sub(MOST);
+        self.barred.drain(..too_many);
         new
     }
 

@@ -11,7 +11,7 @@ use std::{
 
 use heapattach_export::html::SourceFile;
 use heapattach_ledger::{Ledger, Mark, Metric};
-use heapattach_recording::Recording;
+use heapattach_recording::Growing;
 
 use crate::{
     page_source::{Beside, PageSource, Shown},
@@ -32,7 +32,7 @@ pub struct Target {
     path: PathBuf,
     shows_args: bool,
     has_args: OnceLock<bool>,
-    read: Mutex<Option<Read>>,
+    read: Mutex<Read>,
     /// What was told the last time to those who ask for what has come since.
     told: Mutex<Option<Arc<Ledger>>>,
     page: PageSource,
@@ -44,11 +44,11 @@ pub struct Target {
     is_over: AtomicBool,
 }
 
-/// What was read, when, and until when it serves.
+/// The recording, of which only what is new is read each time; what was read, and until when it serves.
 #[derive(Debug)]
 struct Read {
-    ledger: Arc<Ledger>,
-    marks: Vec<Mark>,
+    file: Growing,
+    ledger: Option<Arc<Ledger>>,
     until: Instant,
 }
 
@@ -56,8 +56,10 @@ impl Target {
     /// A process whose session is written to this file; of its command line only the program is told, unless
     /// `shows_args`.
     pub fn new(pid: i32, name: String, path: PathBuf, shows_args: bool) -> Self {
-        let (has_args, read, told, beside, fixed, is_over) = Default::default();
+        let (has_args, told, beside, fixed, is_over) = Default::default();
         let is_slot = false;
+        let read = Read { file: Growing::new(&path), ledger: None, until: Instant::now() };
+        let read = Mutex::new(read);
         let page = PageSource::new(&path);
         Self {
             pid,
@@ -171,18 +173,20 @@ impl Target {
     fn ledger_of(&self, at: Option<Instant>) -> Result<Arc<Ledger>, String> {
         // Others who ask wait for the same ledger.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let serves = |read: &&Read| at.is_some_and(|at| at < read.until);
-        if let Some(read) = read.as_ref().filter(serves) {
-            return Ok(read.ledger.clone());
+        let serves = at.is_some_and(|at| at < read.until);
+        if let Some(ledger) = read.ledger.clone().filter(|_| serves) {
+            return Ok(ledger);
         }
-        let now = Instant::now();
-        let recording = Recording::open(&self.path).map_err(|error| error.to_string())?;
-        let mut ledger = recording.ledger(None);
-        self.hide_args(&mut ledger);
-        let ledger = Arc::new(ledger);
-        let until = Instant::now() + FRESH.max(now.elapsed() * SHARE);
-        *read = Some(Read { ledger: ledger.clone(), marks: recording.marks().to_vec(), until });
-        Ok(ledger)
+        let began = Instant::now();
+        let new = read.file.look().map_err(|error| error.to_string())?;
+        // There may be hundreds of processes.
+        read.file.close_code();
+        if let Some(mut ledger) = new {
+            self.hide_args(&mut ledger);
+            read.ledger = Some(Arc::new(ledger));
+        }
+        read.until = Instant::now() + FRESH.max(began.elapsed() * SHARE);
+        read.ledger.clone().ok_or_else(|| "the recording cannot be read".to_owned())
     }
 
     fn hide_args(&self, ledger: &mut Ledger) {
@@ -198,7 +202,7 @@ impl Target {
     /// Moments that were marked by now.
     pub fn marks(&self) -> Vec<Mark> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.as_ref().map(|read| read.marks.clone()).unwrap_or_default()
+        read.file.marks().to_vec()
     }
 
     /// What is known now, and what was the last time that this was asked.
@@ -220,4 +224,31 @@ pub fn without_live(ledger: &Ledger) -> Ledger {
         row.mapped_live = 0;
     }
     ledger
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_read_again() {
+        let folder = heapattach_test_folder::Folder::new("target");
+        let (whole, path) = (folder.0.join("whole"), folder.0.join("a"));
+        heapattach_recording::sample::ten_seconds(&whole);
+        let bytes = std::fs::read(&whole).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let target = Target::new(7, "a".to_owned(), path.clone(), true);
+        let first = target.last_ledger().unwrap();
+        // What was not whole is told as damaged if it stays so.
+        let second = target.last_ledger().unwrap();
+        assert!(Arc::ptr_eq(&second, &target.last_ledger().unwrap()), "nothing was recorded");
+        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut &file, &bytes[bytes.len() / 2..]).unwrap();
+        let last = target.last_ledger().unwrap();
+        assert!(last.about.lasted_ms > first.about.lasted_ms);
+        let told = heapattach_recording::Recording::open(&whole).unwrap().ledger(None);
+        let sums = |ledger: &Ledger| Metric::ALL.map(|metric| ledger.total.measure(metric));
+        assert_eq!(format!("{:?}", sums(&last)), format!("{:?}", sums(&told)));
+        assert!(Arc::ptr_eq(&last, &target.last_ledger().unwrap()));
+    }
 }

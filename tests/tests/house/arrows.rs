@@ -85,6 +85,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         "tests",
         &[
             "census",
+            "export",
             "heapattach",
             "injector",
             "ledger",

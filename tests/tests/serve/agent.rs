@@ -67,6 +67,11 @@ impl Place {
         fs::write(self.config(), text).expect("a file of ours");
     }
 
+    /// The name of its program, below the folder.
+    pub fn program(&self) -> &str {
+        &self.name
+    }
+
     pub fn fixture(&self) -> Fixture {
         Launch::program(&self.folder.0.join(&self.name)).start()
     }

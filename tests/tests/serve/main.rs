@@ -1,8 +1,10 @@
 //! `heapattach serve` and `top`: what readers and viewers get, who is let in, and how they end.
 
 mod agent;
+mod agent_long;
 mod agent_looks;
 mod agent_routes;
+mod agent_soak;
 mod door;
 mod ends;
 mod fleet;

@@ -41,7 +41,7 @@ for profile in request.resource_profiles[0].scope_profiles[0].profiles:
 print(json.dumps(told))";
 
 /// What Python says, as JSON; nothing, if it lacks that module.
-fn python(module: &str, script: &str, argument: &str) -> Option<Value> {
+pub fn python(module: &str, script: &str, argument: &str) -> Option<Value> {
     let is_there = Command::new("python3").args(["-c", &format!("import {module}")]).output();
     if !is_there.is_ok_and(|output| output.status.success()) {
         skip(
@@ -57,8 +57,14 @@ fn python(module: &str, script: &str, argument: &str) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
+/// The queries of the chapter that begin so, of the tables below a folder.
+pub fn queries(folder: &str, begin: &str) -> Vec<String> {
+    let blocks = CHAPTER.split("\n\n").filter(|block| block.starts_with(begin));
+    blocks.map(|block| block.replace("FOLDER", folder)).collect()
+}
+
 /// A recording of a program of known size.
-fn record(folder: &Folder, name: &str, word: &str) -> Option<String> {
+pub fn record(folder: &Folder, name: &str, word: &str) -> Option<String> {
     let program = Source::new("several_leaks.c").build()?;
     let recording = folder.0.join(name).display().to_string();
     let run = Heapattach::new(["run", "--all", "-o", &recording, "--"]).arg(&program).arg(word);
@@ -137,11 +143,7 @@ fn the_queries_of_the_guide_run_on_recordings() {
         let words = ["report", &recording, "--format", "parquet", "-o", &out, "--host", host];
         Heapattach::new(words).run().expect(0);
     }
-    let indented: Vec<String> = CHAPTER
-        .split("\n\n")
-        .filter(|block| block.starts_with("    with ") || block.starts_with("    select "))
-        .map(|block| block.replace("FOLDER", &out))
-        .collect();
+    let indented = queries(&out, "    with ");
     assert_eq!(indented.len(), 3, "growth, builds, services");
     for (query, columns) in indented.iter().zip([7, 4, 3]) {
         let Some(rows) = python("duckdb", DUCKDB, query) else { return };

@@ -2,6 +2,7 @@
 //! process.
 
 mod columns;
+mod columns_fleet;
 mod config_file;
 mod fingerprint;
 mod first_answer;

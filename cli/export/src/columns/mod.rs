@@ -12,6 +12,8 @@
 //! Sums come from the ledger of an interval, as a report of that time has them.
 
 mod code;
+#[cfg(any(test, feature = "simulation"))]
+pub mod fleet;
 mod identity;
 mod interval;
 mod place;
@@ -66,26 +68,62 @@ pub fn write<E>(
     labels: &Labels<'_>,
     save: &mut dyn FnMut(&Path, Fill<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    each_table(session, labels, &mut |identity, table, day, rows| {
+        let path = place::of(table.name, &identity.service, day, identity.session);
+        save(&path, &mut |out| {
+            let mut file = table.begin(out)?;
+            rows(&mut |row| file.row(row))?;
+            file.finish(&[("heapattach.schema", SCHEMA)])
+        })
+    })
+}
+
+/// A table of those that a session has.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    name: &'static str,
+    schema: &'static Schema,
+    /// By these columns the rows of a file are sorted.
+    sorted_by: &'static [usize],
+}
+
+impl Kept {
+    const fn new(name: &'static str, schema: &'static Schema) -> Self {
+        Self { name, schema, sorted_by: &[] }
+    }
+
+    fn begin<W: Write>(&self, out: W) -> io::Result<Table<'static, W>> {
+        Ok(Table::new(out, self.schema)?.sorted_by(self.sorted_by))
+    }
+}
+
+const SUMS: Kept = Kept { sorted_by: &sums::ORDER, ..Kept::new("sums", &sums::SCHEMA) };
+const STACKS: Kept = Kept::new("stacks", &code::STACKS);
+const FRAMES: Kept = Kept::new("frames", &code::FRAMES);
+const MODULES: Kept = Kept::new("modules", &code::MODULES);
+const MARKS: Kept = Kept::new("marks", &session::MARKS);
+const SESSION: Kept = Kept::new("session", &session::SESSION);
+
+/// Takes a table of a day, in milliseconds since 1970, and what puts its rows.
+type Take<'a, E> = &'a mut dyn FnMut(&Identity, Kept, i64, Rows<'_>) -> Result<(), E>;
+
+/// Puts all rows of a table.
+type Rows<'a> = &'a mut dyn FnMut(Put<'_>) -> io::Result<()>;
+
+/// All tables of a session.
+fn each_table<E>(session: Session<'_>, labels: &Labels<'_>, take: Take<'_, E>) -> Result<(), E> {
     let Session { whole, part, marks } = session;
     let identity = Identity::of(whole, labels);
     let numbers: Vec<i64> = identity::stacks(whole).collect();
     let chosen = sums::chosen(whole, &numbers, labels);
     let places = sums::places(&numbers, &chosen.iter().copied().collect());
     drop(numbers);
-    let place = |table: &str, day| place::of(table, &identity.service, day, identity.session);
     let began = identity.began_ms;
-    let mut put =
-        |table: &str, day, schema: &Schema, rows: &mut dyn FnMut(Put<'_>) -> io::Result<()>| {
-            save(&place(table, day), &mut |out| {
-                let mut file = Table::new(out, schema)?;
-                rows(&mut |row| file.row(row))?;
-                file.finish(&[("heapattach.schema", SCHEMA)])
-            })
-        };
+    let mut put = |table, day, rows: Rows<'_>| take(&identity, table, day, rows);
     let intervals = interval::all(began, whole.about.lasted_ms);
     for of_day in intervals.chunk_by(|a, b| place::day(a.start_ms) == place::day(b.start_ms)) {
         let Some(Interval { start_ms: day, .. }) = of_day.first() else { continue };
-        put("sums", *day, &sums::SCHEMA, &mut |row| {
+        put(SUMS, *day, &mut |row| {
             of_day.iter().try_for_each(|interval| {
                 let window = interval.window(began);
                 // All until the end of the interval has what is in use then; the interval has the rest.
@@ -99,11 +137,11 @@ pub fn write<E>(
             })
         })?;
     }
-    put("stacks", began, &code::STACKS, &mut |row| code::stacks(whole, &places, row))?;
-    put("frames", began, &code::FRAMES, &mut |row| code::frames(whole, &places, row))?;
-    put("modules", began, &code::MODULES, &mut |row| code::modules(whole, row))?;
-    put("marks", began, &session::MARKS, &mut |row| session::marks(&identity, marks, row))?;
-    put("session", began, &session::SESSION, &mut |row| row(session::row(&identity, whole)))
+    put(STACKS, began, &mut |row| code::stacks(whole, &places, row))?;
+    put(FRAMES, began, &mut |row| code::frames(whole, &places, row))?;
+    put(MODULES, began, &mut |row| code::modules(whole, row))?;
+    put(MARKS, began, &mut |row| session::marks(&identity, marks, row))?;
+    put(SESSION, began, &mut |row| row(session::row(&identity, whole, &intervals)))
 }
 
 /// Takes a row.

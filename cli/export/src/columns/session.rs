@@ -4,7 +4,7 @@ use std::io;
 
 use heapattach_ledger::{Ledger, Mark};
 
-use super::{Put, identity::Identity};
+use super::{Put, identity::Identity, interval::Interval};
 use crate::{
     harmless, notes,
     parquet::{
@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// One row. `dropped` are records of all kinds, `not_seen` what is missing in words; `rss_bytes` is 0
-/// where it is not known.
-pub const SESSION: [(&str, Kind); 14] = [
+/// where it is not known; `first_start` and `last_start` are those of the first and the last interval.
+pub const SESSION: [(&str, Kind); 16] = [
     ("session", Number),
     ("host", Text),
     ("pid", Number),
@@ -30,19 +30,22 @@ pub const SESSION: [(&str, Kind); 14] = [
     ("not_seen", Text),
     ("rss_bytes", Number),
     ("version", Text),
+    ("first_start", Time),
+    ("last_start", Time),
 ];
 
 /// A row is a mark.
 pub const MARKS: [(&str, Kind); 3] = [("session", Number), ("at", Time), ("why", Text)];
 
-/// The row of a session.
-pub fn row(identity: &Identity, ledger: &Ledger) -> Vec<Value> {
+/// The row of a session with these intervals.
+pub fn row(identity: &Identity, ledger: &Ledger, intervals: &[Interval]) -> Vec<Value> {
     let about = &ledger.about;
     let loss = about.loss;
     let lost = [loss.blocks, loss.frees, loss.samples, loss.beyond_limit, loss.torn];
     let dropped = lost.into_iter().fold(0, u64::saturating_add);
     let rss = ledger.moments.iter().rev().find_map(|moment| moment.rss).unwrap_or(0);
     let missing: Vec<_> = notes::gaps(about).iter().map(|note| harmless::line(note)).collect();
+    let start = |of: Option<&Interval>| of.map_or(identity.began_ms, |interval| interval.start_ms);
     vec![
         identity.session.into(),
         identity.host.as_str().into(),
@@ -58,6 +61,8 @@ pub fn row(identity: &Identity, ledger: &Ledger) -> Vec<Value> {
         missing.join("; ").as_str().into(),
         whole(rss),
         harmless::line_or_none(&about.version).as_str().into(),
+        start(intervals.first()).into(),
+        start(intervals.last()).into(),
     ]
 }
 

@@ -51,6 +51,10 @@ pub const SCHEMA: [(&str, Kind); 30] = [
     ("survived_blocks_high", Number),
 ];
 
+/// A stack after the other, each from interval to interval: what follows one another then is nearly the same. By
+/// session first, where a file has more than one.
+pub const ORDER: [usize; 3] = [0, 5, 3];
+
 /// The stacks that have rows of their own, by their numbers: the largest by a metric, then at the peak.
 /// `numbers` are those of the stacks of the ledger.
 pub fn chosen(whole: &Ledger, numbers: &[i64], labels: &Labels<'_>) -> Vec<i64> {

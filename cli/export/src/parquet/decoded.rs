@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 
 use super::{
     Table, Value,
-    column::{Kind, encoding, page},
+    column::{Kind, codec, encoding, page},
 };
 
 /// A value of Thrift.
@@ -125,7 +125,13 @@ fn values(file: &[u8], about: &Told, is_text: bool) -> Vec<Value> {
         let header = told(&mut bytes, 12);
         let compressed = taken(&mut bytes, usize::try_from(header.number(3)).unwrap());
         let mut content = Vec::new();
-        GzDecoder::new(compressed).read_to_end(&mut content).unwrap();
+        match i32::try_from(about.number(4)).unwrap() {
+            codec::NONE => content.extend(compressed),
+            codec::GZIP => {
+                GzDecoder::new(compressed).read_to_end(&mut content).unwrap();
+            }
+            other => panic!("codec {other}"),
+        }
         assert_eq!(i64::try_from(content.len()).unwrap(), header.number(2));
         if header.number(1) == i64::from(page::DICTIONARY) {
             dictionary = Some(plain(&content, is_text));
@@ -134,10 +140,15 @@ fn values(file: &[u8], about: &Told, is_text: bool) -> Vec<Value> {
         assert!(bytes.is_empty(), "one page of data");
         let of_data = header.get(5).unwrap();
         assert_eq!(of_data.number(1), about.number(5));
+        let coded = i32::try_from(of_data.number(2)).unwrap();
         return match dictionary {
-            None => plain(&content, is_text),
+            None if coded == encoding::DELTA_BINARY_PACKED => differences(&content),
+            None => {
+                assert_eq!(coded, encoding::PLAIN);
+                plain(&content, is_text)
+            }
             Some(dictionary) => {
-                assert_eq!(of_data.number(2), i64::from(encoding::RLE_DICTIONARY));
+                assert_eq!(coded, encoding::RLE_DICTIONARY);
                 let indices = indices(&content, at(5));
                 indices.into_iter().map(|index| dictionary[index].clone()).collect()
             }
@@ -159,37 +170,102 @@ fn plain(mut content: &[u8], is_text: bool) -> Vec<Value> {
     values
 }
 
+/// Numbers of so many bits each.
+fn unpacked(content: &[u8], width: usize, count: usize) -> Vec<u64> {
+    let bit = |at: usize| u64::from(content[at / 8] >> (at % 8) & 1);
+    (0..count).map(|n| (0..width).map(|b| bit(n * width + b) << b).sum()).collect()
+}
+
 fn indices(mut content: &[u8], count: usize) -> Vec<usize> {
     let width = usize::from(byte(&mut content));
-    let head = usize::try_from(varint(&mut content)).unwrap();
-    if head & 1 == 0 {
-        assert_eq!(head >> 1, count);
-        return vec![content[0].into(); count];
+    let mut indices = Vec::new();
+    while indices.len() < count {
+        let head = usize::try_from(varint(&mut content)).unwrap();
+        if head & 1 == 0 {
+            let bytes = taken(&mut content, width.div_ceil(8));
+            let index = bytes.iter().rev().fold(0, |index, &byte| index << 8 | usize::from(byte));
+            indices.extend(std::iter::repeat_n(index, head >> 1));
+        } else {
+            let packed = taken(&mut content, (head >> 1) * width);
+            let numbers = unpacked(packed, width, (head >> 1) * 8);
+            indices.extend(numbers.into_iter().map(|index| usize::try_from(index).unwrap()));
+        }
     }
-    let bit = |at: usize| usize::from(content[at / 8] >> (at % 8) & 1);
-    let index = |n: usize| (0..width).map(|b| bit(n * width + b) << b).sum();
-    (0..count).map(index).collect()
+    // The last group is filled up.
+    assert!(content.is_empty() && indices.len() < count + 8);
+    indices.truncate(count);
+    indices
+}
+
+fn differences(mut content: &[u8]) -> Vec<Value> {
+    let signed = |number: u64| (number >> 1).cast_signed() ^ -((number & 1).cast_signed());
+    let [block, parts, count] = [0; 3].map(|_| usize::try_from(varint(&mut content)).unwrap());
+    let mut number = signed(varint(&mut content));
+    let mut numbers = vec![number];
+    while numbers.len() < count {
+        let least = signed(varint(&mut content));
+        for width in taken(&mut content, parts).to_vec() {
+            let length = block / parts;
+            let rest = count - numbers.len();
+            if rest == 0 {
+                assert_eq!(width, 0);
+                continue;
+            }
+            let packed = taken(&mut content, length * usize::from(width) / 8);
+            for above in unpacked(packed, width.into(), length).into_iter().take(rest) {
+                number = number.wrapping_add(least).wrapping_add(above.cast_signed());
+                numbers.push(number);
+            }
+        }
+    }
+    assert!(content.is_empty());
+    numbers.truncate(count);
+    numbers.into_iter().map(Value::Number).collect()
 }
 
 #[test]
 fn rows_come_back_as_they_were_over_many_groups() {
-    let schema = [("number", Kind::Number), ("name", Kind::Text), ("at", Kind::Time)];
+    let schema = [
+        ("number", Kind::Number),
+        ("name", Kind::Text),
+        ("at", Kind::Time),
+        ("run", Kind::Number),
+        ("grows", Kind::Number),
+    ];
     for count in [0, 1, 2, 7, 8, 9, 1000, super::ROWS, super::ROWS * 2 + 3] {
         let row = |n: usize| {
             let n = i64::try_from(n).unwrap();
             // Many values of the first, few of the second, one of the third.
             let name = format!("a\0\"'\u{fffd}{}", n % 5);
-            [Value::Number(n.wrapping_mul(i64::MAX / 3)), Value::Text(name), Value::Number(-7)]
+            let ends = if n / 100 % 7 == 0 { i64::MIN } else { i64::MAX >> (n / 300 % 5) };
+            let numbers = [n.wrapping_mul(i64::MAX / 3), -7, ends, n * n / 64].map(Value::Number);
+            let [number, at, run, grows] = numbers;
+            [number, Value::Text(name), at, run, grows]
         };
         let mut file = Vec::new();
         let mut table = Table::new(&mut file, &schema).unwrap();
         (0..count).for_each(|n| table.row(row(n)).unwrap());
         table.finish(&[("key", "value")]).unwrap();
         let (names, rows) = read(&file);
-        assert_eq!(names, ["number", "name", "at"]);
+        assert_eq!(names, ["number", "name", "at", "run", "grows"]);
         assert_eq!(rows.len(), count);
         assert!(rows.iter().enumerate().all(|(n, told)| told.as_slice() == row(n)), "{count}");
     }
+}
+
+#[test]
+fn rows_of_a_group_are_sorted_where_that_is_wanted() {
+    let schema = [("a", Kind::Number), ("name", Kind::Text), ("b", Kind::Number)];
+    let row = |n: i64| [Value::Number(n % 3), Value::Text(n.to_string()), Value::Number(-(n / 10))];
+    let mut file = Vec::new();
+    let mut table = Table::new(&mut file, &schema).unwrap().sorted_by(&[0, 2]);
+    (0..100).for_each(|n| table.row(row(n)).unwrap());
+    table.finish(&[]).unwrap();
+    let rows = read(&file).1;
+    let mut expected: Vec<_> = (0..100).collect();
+    expected.sort_by_key(|n| (n % 3, -(n / 10)));
+    let expected: Vec<_> = expected.into_iter().map(|n| row(n).to_vec()).collect();
+    assert_eq!(rows, expected);
 }
 
 #[test]

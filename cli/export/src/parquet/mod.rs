@@ -1,4 +1,4 @@
-//! Parquet files: flat tables without missing values, compressed by gzip, a part of the rows at a time.
+//! Parquet files: flat tables without missing values, a part of the rows at a time.
 //!
 //! As much of the format as our tables need, and by hand: the crate that writes all of it is larger than
 //! the rest of this program. No more than [`ROWS`] rows are in memory.
@@ -7,9 +7,11 @@
 //! PAR1  row group: column: [dictionary page] data page, ...  ...  footer  its length  PAR1
 //! ```
 
+mod bits;
 mod column;
 #[cfg(test)]
 pub mod decoded;
+mod delta;
 mod thrift;
 
 use std::io::{self, Write};
@@ -52,6 +54,8 @@ pub struct Table<'a, W: Write> {
     out: W,
     schema: &'a Schema,
     columns: Vec<Values>,
+    /// By these the rows of a group are sorted.
+    sorted_by: &'a [usize],
     /// In `columns`.
     waiting: usize,
     groups: Vec<Group>,
@@ -69,8 +73,15 @@ impl<'a, W: Write> Table<'a, W> {
     /// Begins a file.
     pub fn new(mut out: W, schema: &'a Schema) -> io::Result<Self> {
         out.write_all(MAGIC)?;
-        let columns = columns(schema);
-        Ok(Self { out, schema, columns, waiting: 0, groups: Vec::new(), at: MAGIC.len() })
+        let (columns, groups, at) = (columns(schema), Vec::new(), MAGIC.len());
+        Ok(Self { out, schema, columns, sorted_by: &[], waiting: 0, groups, at })
+    }
+
+    /// The same, the rows of each group in the order of these columns of numbers: what follows one another there
+    /// differs little, and takes little room.
+    #[must_use]
+    pub fn sorted_by(self, columns: &'a [usize]) -> Self {
+        Self { sorted_by: columns, ..self }
     }
 
     /// Adds a row; there is a value for each column, of its kind.
@@ -94,6 +105,7 @@ impl<'a, W: Write> Table<'a, W> {
     /// Writes the rows that wait.
     fn group(&mut self) -> io::Result<()> {
         let mut group = Group { rows: self.waiting, columns: Vec::new() };
+        self.sort();
         for values in std::mem::replace(&mut self.columns, columns(self.schema)) {
             let (chunk, bytes) = values.chunk()?;
             self.out.write_all(&bytes)?;
@@ -103,6 +115,21 @@ impl<'a, W: Write> Table<'a, W> {
         self.waiting = 0;
         self.groups.push(group);
         Ok(())
+    }
+
+    fn sort(&mut self) {
+        let keys = self.sorted_by.iter().filter_map(|&at| match &self.columns[at] {
+            Values::Numbers(numbers) => Some(numbers),
+            Values::Texts(_) => None,
+        });
+        let keys: Vec<_> = keys.collect();
+        if keys.is_empty() {
+            return;
+        }
+        let key = |row: usize| keys.iter().map(move |numbers| numbers[row]);
+        let mut order: Vec<usize> = (0..self.waiting).collect();
+        order.sort_by(|&a, &b| key(a).cmp(key(b)));
+        self.columns.iter_mut().for_each(|values| values.arrange(&order));
     }
 
     /// Writes the footer, with `about` for readers of the file.
@@ -138,6 +165,13 @@ impl<'a, W: Write> Table<'a, W> {
         });
         footer.structs(5, about);
         footer.text(6, concat!("heapattach version ", env!("CARGO_PKG_VERSION")));
+        // The least and the greatest of a column are those of its type's order.
+        let orders = self.schema.iter().map(|_| {
+            let mut order = Struct::default();
+            order.inner(1, Struct::default());
+            order
+        });
+        footer.structs(7, orders);
         footer
     }
 
@@ -185,18 +219,24 @@ fn element(name: &str, kind: Kind) -> Struct {
 }
 
 fn of_chunk(begin: usize, chunk: &Chunk, name: &str, kind: Kind) -> Struct {
-    const GZIP: i32 = 2;
     let mut about = Struct::default();
     about.i32(1, types(kind).0);
-    about.numbers(2, &[encoding::PLAIN, encoding::RLE, encoding::RLE_DICTIONARY]);
+    about.numbers(2, &[encoding::PLAIN, encoding::RLE, chunk.encoding]);
     about.texts(3, &[name]);
-    about.i32(4, GZIP);
+    about.i32(4, chunk.codec);
     about.i64(5, whole(chunk.values));
     about.i64(6, whole(chunk.uncompressed));
     about.i64(7, whole(chunk.compressed));
     about.i64(9, whole(begin + chunk.dictionary));
     if chunk.dictionary > 0 {
         about.i64(11, whole(begin));
+    }
+    if let Some([least, greatest]) = &chunk.ends {
+        let mut ends = Struct::default();
+        ends.i64(3, 0);
+        ends.binary(5, greatest);
+        ends.binary(6, least);
+        about.inner(12, ends);
     }
     let mut column = Struct::default();
     column.i64(2, whole(begin));

@@ -28,8 +28,14 @@ impl Struct {
 
     /// Adds a text.
     pub fn text(&mut self, field: u8, text: &str) {
+        self.binary(field, text.as_bytes());
+    }
+
+    /// Adds bytes.
+    pub fn binary(&mut self, field: u8, bytes: &[u8]) {
         self.header(field, BINARY);
-        put_text(&mut self.bytes, text);
+        varint(&mut self.bytes, bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Adds a struct.
@@ -86,7 +92,7 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 /// Small numbers of either sign become small ones without.
-fn zigzag(number: i64) -> u64 {
+pub fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63).cast_unsigned()
 }
 
