@@ -71,10 +71,12 @@ const ENTRIES: usize = BATCH * GATHERED;
 /// Below this, a function is none, but a name.
 const LEAST_FUNCTION: u64 = 8;
 
-/// A walk from frame to frame.
+/// A walk from frame to frame. Numbers that begin as 0 do not lie side by side: a vector register would be used for
+/// two of them, and these are the target's.
+#[repr(C)]
 struct Walk {
-    statement: u64,
     pending: usize,
+    statement: u64,
     told: usize,
     most: usize,
 }

@@ -122,12 +122,17 @@ impl Python {
         Some(self.seen_ruby((mark, previous), (body, at), [first, extent, name, file]))
     }
 
-    /// Which one of those read together a frame is.
+    /// Which one of those read together a frame is. Without a division: the processor could refuse one.
     fn in_batch(&self, frame: u64) -> Option<usize> {
         let stride = self.order(Order::Stride);
-        let number = frame.wrapping_sub(self.batch).checked_div(stride)? as usize;
-        (number < self.batched && self.batch.wrapping_add(number as u64 * stride) == frame)
-            .then_some(number)
+        let (mut number, mut own) = (0, self.batch);
+        while number < self.batched {
+            if own == frame {
+                return Some(number);
+            }
+            (number, own) = (number + 1, own.wrapping_add(stride));
+        }
+        None
     }
 
     /// Reads frames from this one on: as many as are there.

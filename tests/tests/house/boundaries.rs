@@ -12,7 +12,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "cli/session/src/fork.rs",
         "cli/session/src/own_memory.rs",
         "injector/src/arch/x86_64.rs",
-        "injector/process/src/page_writes.rs",
+        "injector/process/src/page_writes/requests.rs",
         "injector/process/src/proc/pidfd.rs",
         "injector/src/trace/ptrace.rs",
         "injector/src/arch/x86_64/errand.rs",

@@ -116,7 +116,7 @@ mod tests {
         });
         let text = told(&report);
         assert!(
-            text.contains("2.0 MiB of 8.0 MiB in use (25 %) were not written for 60 s"),
+            text.contains("2.0 MiB of 8.0 MiB in use (25 %) were not written for 60.0 s"),
             "{text}"
         );
         assert!(text.contains("pages of 5.0 MiB were written meanwhile"), "{text}");

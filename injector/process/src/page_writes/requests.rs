@@ -1,0 +1,166 @@
+//! The kernel's requests that pages are watched with, which nix does not wrap: of a userfaultfd, and of a map of pages.
+//!
+//! # Safety
+//! Each call passes buffers that outlive it and have the size that is coded into the request.
+#![allow(unsafe_code)]
+
+use std::{
+    fs::File,
+    ops::Range,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use nix::errno::Errno;
+
+/// Ranges that are told at once.
+const TOGETHER: usize = 4096;
+
+/// Features: pages with a marker where there was none before, and writes that do not wait.
+const WP_UNPOPULATED: u64 = 1 << 13;
+const WP_ASYNC: u64 = 1 << 15;
+const MODE_WP: u64 = 1 << 1;
+
+/// Categories of pages.
+const WP_ALLOWED: u64 = 1 << 0;
+const WRITTEN: u64 = 1 << 1;
+const PRESENT: u64 = 1 << 3;
+const SWAPPED: u64 = 1 << 4;
+/// What is found is protected.
+const PROTECT: u64 = 1 << 0;
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Protect {
+    start: u64,
+    length: u64,
+    mode: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    found: u64,
+    room: u64,
+    most_pages: u64,
+    inverted: u64,
+    all_of: u64,
+    any_of: u64,
+    told: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Found {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// Which pages are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those that are in memory or in swap: they are protected.
+    Protect,
+    /// Of these, those that are still protected.
+    Unwritten,
+}
+
+/// Says what the descriptor is used for.
+pub(super) fn begin(descriptor: &OwnedFd) -> Result<(), Errno> {
+    let mut api = Api { api: 0xaa, features: WP_UNPOPULATED | WP_ASYNC, ioctls: 0 };
+    request(descriptor, read_write(0xaa, 0x3f, size_of::<Api>()), &mut api)
+}
+
+/// Has the pages of a mapping be such that they can be protected.
+pub(super) fn register(descriptor: &OwnedFd, area: &Range<u64>) -> Result<(), Errno> {
+    let length = area.end.saturating_sub(area.start);
+    let mut own = Register { start: area.start, length, mode: MODE_WP, ioctls: 0 };
+    request(descriptor, read_write(0xaa, 0, size_of::<Register>()), &mut own)
+}
+
+/// Takes the protection from some pages.
+pub(super) fn release(descriptor: &OwnedFd, start: u64, length: u64) -> Result<(), Errno> {
+    let mut pages = Protect { start, length, mode: 0 };
+    request(descriptor, read_write(0xaa, 6, size_of::<Protect>()), &mut pages)
+}
+
+/// The pages of a piece of memory that are `wanted`, as ranges.
+pub(super) fn scan(
+    pagemap: &File,
+    wanted: Wanted,
+    piece: &Range<u64>,
+) -> Result<Vec<Range<u64>>, Errno> {
+    let (flags, inverted, all_of) = match wanted {
+        Wanted::Protect => (PROTECT, 0, 0),
+        Wanted::Unwritten => (0, WRITTEN, WRITTEN | WP_ALLOWED),
+    };
+    let mut found = vec![Found::default(); TOGETHER];
+    let (mut all, mut at) = (Vec::new(), piece.start);
+    while at < piece.end {
+        let mut scan = Scan {
+            size: size_of::<Scan>() as u64,
+            flags,
+            start: at,
+            end: piece.end,
+            found: found.as_mut_ptr() as u64,
+            room: TOGETHER as u64,
+            inverted,
+            all_of,
+            any_of: PRESENT | SWAPPED,
+            told: PRESENT | SWAPPED,
+            ..Scan::default()
+        };
+        let request = read_write(u32::from(b'f'), 16, size_of::<Scan>());
+        // SAFETY: `scan` has the size that the request says; the kernel writes at most `room` elements to
+        // `found`, which lives on and is not looked at meanwhile.
+        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), request, &raw mut scan) };
+        let count = usize::try_from(Errno::result(count)?).unwrap_or(0);
+        all.extend(found.iter().take(count).map(|found| found.start..found.end));
+        if scan.walk_end <= at {
+            break;
+        }
+        at = scan.walk_end;
+    }
+    Ok(all)
+}
+
+/// The number of a request that reads and writes so many bytes.
+#[allow(clippy::cast_possible_truncation, reason = "some dozens of bytes")]
+const fn read_write(kind: u32, number: u32, length: usize) -> libc::Ioctl {
+    (3 << 30 | (length as u32) << 16 | kind << 8 | number) as libc::Ioctl
+}
+
+fn request<T>(descriptor: &OwnedFd, request: libc::Ioctl, own: &mut T) -> Result<(), Errno> {
+    // SAFETY: the request says the size of `own`, which the kernel reads and writes until the call returns.
+    Errno::result(unsafe { libc::ioctl(descriptor.as_raw_fd(), request, &raw mut *own) }).map(drop)
+}
+
+/// One of this process, for tests.
+#[cfg(test)]
+pub(super) fn own_descriptor() -> Option<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: no pointers are passed.
+    let number = unsafe { libc::syscall(libc::SYS_userfaultfd, super::FLAGS) };
+    let number = i32::try_from(Errno::result(number).ok()?).ok()?;
+    // SAFETY: the kernel just made this descriptor for us, and we wrap it once.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
