@@ -6,10 +6,10 @@ pub use crate::{
     session::{
         keep::{KeepError, Keeping, Moment, keep, stop},
         purge::{PurgeError, Purged, purge},
-        write_watch::{WatchError, watch as watch_writes},
+        write_watch::{WatchError, watch as watch_writes, watch_in as watch_writes_in},
     },
     snapshot::{
-        Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing,
-        client_requests, constant, sanitizer,
+        Area, EarlyCopy, EarlyError, Exits, Finished, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing,
+        client_requests, constant, sanitizer, unseen_writes,
     },
 };

@@ -162,6 +162,9 @@ pub enum SnapshotArg {
     Copy,
     /// Clone during the stop, and read the clone
     Fork,
+    /// Copy while the process runs (-p), and during the stop only what was written meanwhile; takes as much
+    /// memory as the process
+    Early,
 }
 
 impl From<SnapshotArg> for Snapshot {
@@ -171,6 +174,7 @@ impl From<SnapshotArg> for Snapshot {
             SnapshotArg::Stop => Self::Stop,
             SnapshotArg::Copy => Self::Copy,
             SnapshotArg::Fork => Self::Fork,
+            SnapshotArg::Early => Self::Early,
         }
     }
 }
@@ -195,6 +199,7 @@ impl CheckArgs {
             (When::Exec, _) => "--at exec",
             (When::Signal(_), _) => "--at signal",
             (When::Exit, SnapshotArg::Fork) => "--snapshot fork",
+            (When::Exit, SnapshotArg::Early) => "--snapshot early",
             (When::Exit, _) => return None,
         };
         Some(format!(

@@ -1,6 +1,9 @@
 //! `heapattach check`.
 
-use heapattach_injector::{attach, moment::sanitizer};
+use heapattach_injector::{
+    attach,
+    moment::{sanitizer, unseen_writes},
+};
 
 use crate::{
     args::CheckArgs,
@@ -11,7 +14,7 @@ use crate::{
     terminal::Terminal,
 };
 use heapattach_session::{
-    check::snapshot_choice::{self, Load},
+    check::snapshot_choice::{self, Load, Means},
     check_tracer,
     client::{
         claim::Claim,
@@ -76,7 +79,9 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         return gate.refuse(pid, &why, Exit::Unsupported);
     }
     let load = Load::of(&target.process);
-    if let Err(refusal) = snapshot_choice::choose(args.snapshot.into(), &load, args.max_pause, true)
+    let means = Means { clone: true, not_early: unseen_writes(&target.process) };
+    if let Err(refusal) =
+        snapshot_choice::choose(args.snapshot.into(), &load, args.max_pause, &means)
     {
         return gate.refuse(pid, &format!("{refusal} (target: untouched)"), Exit::Refused);
     }

@@ -20,6 +20,7 @@ use crate::{
         shelter,
     },
     session::{
+        Session,
         attach::own_start_time,
         failure::Failure,
         keep::KeepError,
@@ -106,15 +107,31 @@ pub fn watch(target: &Target) -> Result<(Result<PageWrites, WatchError>, Duratio
         stopped += undone.stops.iter().map(|stop| stop.stopped).sum::<Duration>();
     }
     drop(lock);
-    let watched = made.and_then(|descriptor| {
-        let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
-        let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
-        let watched = maps.iter().filter(|mapping| is_watched(mapping));
-        let areas: Vec<_> =
-            watched.map(|mapping| mapping.range.start.get()..mapping.range.end.get()).collect();
-        Ok(PageWrites::watch(&target.process, descriptor, &areas)?)
-    });
-    Ok((watched, stopped))
+    Ok((made.and_then(|descriptor| from_outside(target, descriptor)), stopped))
+}
+
+/// The same in a session, which has a place in the target for the calls.
+///
+/// # Errors
+/// When no pages are watched; then nothing more than before is in the target.
+pub fn watch_in(session: &Session<'_>) -> Result<(PageWrites, Duration), WatchError> {
+    let target = session.target();
+    let gadget = vdso::syscall_gadget(target).map_err(|_| KeepError::Maps)?;
+    let began = Instant::now();
+    let stop = session.stop().map_err(KeepError::from)?;
+    let mut home = session.patches.home.clone();
+    let made = refuse(&stop).and_then(|()| take_over(&stop, &mut home, gadget));
+    let stopped = stop.finish().stopped.max(began.elapsed());
+    Ok((from_outside(target, made?)?, stopped))
+}
+
+fn from_outside(target: &Target, descriptor: OwnedFd) -> Result<PageWrites, WatchError> {
+    let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
+    let watched = maps.iter().filter(|mapping| is_watched(mapping));
+    let areas: Vec<_> =
+        watched.map(|mapping| mapping.range.start.get()..mapping.range.end.get()).collect();
+    Ok(PageWrites::watch(&target.process, descriptor, &areas)?)
 }
 
 /// Memory that blocks of an allocator lie in: stacks grow, and are no blocks.
@@ -130,23 +147,36 @@ fn in_stop(
     lock: &SessionLock,
     built: &mut Option<Home>,
 ) -> Result<OwnedFd, WatchError> {
-    if stop.has_vfork_child() {
-        return Err(WatchError::VforkChild);
-    }
+    refuse(stop)?;
     let target = stop.target();
-    if has_its_own(target) {
-        return Err(WatchError::HasItsOwn);
-    }
-    let is_filtered = target.process.status().is_ok_and(|status| status.seccomp != 0);
-    if is_filtered && !may_suspend_seccomp() {
-        return Err(WatchError::Seccomp);
-    }
     let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
     let (made, result) = install::build_bare(stop, &maps, gadget, lock.session(), own_start_time());
     *built = made;
     result.map_err(KeepError::from)?;
     let Some(home) = built.as_mut() else { return Err(WatchError::NoCarrier) };
+    take_over(stop, home, gadget)
+}
+
+/// Whether it must not be done.
+fn refuse(stop: &Stopped<'_>) -> Result<(), WatchError> {
+    let target = stop.target();
+    let is_filtered = || target.process.status().is_ok_and(|status| status.seccomp != 0);
+    match () {
+        () if stop.has_vfork_child() => Err(WatchError::VforkChild),
+        () if has_its_own(target) => Err(WatchError::HasItsOwn),
+        () if is_filtered() && !may_suspend_seccomp() => Err(WatchError::Seccomp),
+        () => Ok(()),
+    }
+}
+
+/// A borrowed thread makes the call.
+fn take_over(
+    stop: &Stopped<'_>,
+    home: &mut Home,
+    gadget: RemoteAddr,
+) -> Result<OwnedFd, WatchError> {
+    let target = stop.target();
     let thread = choose_carrier(stop).ok_or(WatchError::NoCarrier)?;
     let mut carrier = Carrier::borrow(stop, thread, gadget)?;
     let frame = carrier.rescue_frame(home.frame())?;

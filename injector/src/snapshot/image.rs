@@ -15,15 +15,20 @@ use nix::{
 use crate::home::{Home, PAGE};
 use crate::trace::stopped::Stopped;
 use heapattach_process::{
-    addr::RemoteAddr, fault, memory::Memory, presence::Presence, proc::Process, root::RootKind,
+    addr::RemoteAddr, fault, memory::Memory, page_writes::PageWrites, presence::Presence, proc::Process, root::RootKind,
 };
 
-use super::{area::Area, clone::Clone, scene::Scene};
+use super::{
+    area::Area,
+    clone::Clone,
+    early_copy::{EarlyCopy, EarlyError},
+    scene::Scene,
+};
 
 /// So much is copied at once, between two looks at the clock.
 const PIECE: usize = 256 << 10;
 /// Books are no larger.
-const MOST_BOOKS: usize = 64 << 10;
+const MOST_BOOKS: u64 = 64 << 10;
 
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub enum Method {
     Copy,
     /// By a clone of the target that never runs.
     Fork,
+    /// Copied while it runs; what was written meanwhile is copied again while it is stopped.
+    Early,
 }
 
 /// Why there is no image.
@@ -63,6 +70,9 @@ pub enum SnapshotError {
     /// There is no clone.
     #[error("the target could not be cloned")]
     Clone(#[from] super::clone::CloneError),
+    /// What was copied early cannot be used.
+    #[error("the early copy cannot be finished")]
+    Early(#[from] EarlyError),
 }
 
 /// Memory as it was. It can be read in another thread than that which traces the target.
@@ -76,6 +86,10 @@ pub struct Image<'t> {
     copies: Vec<(u64, Vec<u8>)>,
     /// Pages that could not be read.
     pub unreadable: u64,
+    /// How much of an early copy had to be copied again in the stop.
+    pub late: Option<u64>,
+    /// Writes that are still watched.
+    writes: Option<PageWrites>,
     /// When the target is to go on, if that is not over until then.
     until: Option<Instant>,
     is_late: bool,
@@ -94,7 +108,7 @@ impl<'t> Image<'t> {
     pub fn take(
         stop: &Stopped<'t>,
         scene: &mut Scene,
-        method: Method,
+        (method, early): (Method, Option<EarlyCopy>),
         home: Option<&Home>,
         until: Option<Instant>,
     ) -> Result<(Self, Kept<'t>), SnapshotError> {
@@ -107,6 +121,8 @@ impl<'t> Image<'t> {
             is_clone: false,
             copies: Vec::new(),
             unreadable: 0,
+            late: None,
+            writes: None,
             until,
             is_late: false,
         };
@@ -118,8 +134,10 @@ impl<'t> Image<'t> {
                 scene.areas = areas.flat_map(|area| area.written(&presence)).collect();
                 if presence.is_late() { image.out_of_time() } else { Ok((image, Kept(None))) }
             }
-            Method::Copy => {
-                image.copy(scene, &presence, "copy", |_| true)?;
+            Method::Copy | Method::Early => {
+                let areas = early.map(|early| image.take_early(early, scene)).transpose()?;
+                let areas = areas.unwrap_or_default();
+                image.copy(scene, &presence, "copy", |area| !is_within(&area.range, &areas))?;
                 image.copy_books(&scene.books);
                 fault::hold("copied");
                 image.until = None;
@@ -175,8 +193,9 @@ impl<'t> Image<'t> {
     }
 
     /// Leaves out of the scene what was never written to, if that is not done: with a clone there is
-    /// time for it when the target goes on.
-    pub fn settle(&self, scene: &mut Scene) {
+    /// time for it when the target goes on. Writes are not watched any more.
+    pub fn settle(&mut self, scene: &mut Scene) {
+        self.writes = None;
         if !self.is_clone {
             return;
         }
@@ -231,19 +250,57 @@ impl<'t> Image<'t> {
         Ok(())
     }
 
+    /// Takes what was copied early, and divides areas into what it has, and what is still to be copied; answers the
+    /// mappings of which it has all that is there.
+    fn take_early(
+        &mut self,
+        early: EarlyCopy,
+        scene: &mut Scene,
+    ) -> Result<Vec<Range<u64>>, SnapshotError> {
+        let finished = early.finish(self.until)?;
+        let areas = std::mem::take(&mut scene.areas).into_iter();
+        let divide = |area: Area| {
+            let (there, outside) = finished.divide(&area.range);
+            let parts = there.into_iter().chain(outside);
+            parts.map(|range| Area { range, ..area.clone() }).collect::<Vec<_>>()
+        };
+        scene.areas = areas.flat_map(divide).collect();
+        scene.areas.sort_by_key(|area| area.range.start);
+        (self.late, self.unreadable) = (Some(finished.late), finished.unreadable);
+        (self.copies, self.writes) = (finished.copies, Some(finished.writes));
+        Ok(finished.areas)
+    }
+
     /// Copies what is in no area and says how areas are to be understood.
     fn copy_books(&mut self, books: &[Range<u64>]) {
         let mut from = 0;
         for book in books.iter().filter(|book| book.start < book.end) {
             let start = book.start.max(from);
-            let length = usize::try_from(book.end.saturating_sub(start)).unwrap_or(0);
-            let mut copy = vec![0; length.min(MOST_BOOKS)];
-            if !copy.is_empty() && self.read_some(start, &mut copy) == Ok(copy.len()) {
-                self.copies.push((start, copy));
+            let end = book.end.min(start.saturating_add(MOST_BOOKS));
+            for gap in self.not_copied(start..end) {
+                let mut copy = vec![0; usize::try_from(gap.end - gap.start).unwrap_or(0)];
+                if self.read_some(gap.start, &mut copy) == Ok(copy.len()) {
+                    self.copies.push((gap.start, copy));
+                }
             }
+            self.copies.sort_by_key(|(at, _)| *at);
             from = from.max(book.end);
         }
-        self.copies.sort_by_key(|(at, _)| *at);
+    }
+
+    /// The parts of a range that have no copy.
+    fn not_copied(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let (mut gaps, mut from) = (Vec::new(), range.start);
+        for copied in self.copies_in(&range) {
+            if from < copied.start {
+                gaps.push(from..copied.start);
+            }
+            from = copied.end;
+        }
+        if from < range.end {
+            gaps.push(from..range.end);
+        }
+        gaps
     }
 
     /// The copy that has an address, and where in it that is.
@@ -265,8 +322,10 @@ impl<'t> Image<'t> {
 
     /// What was copied of a range; ascending.
     pub fn copies_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let all = self.copies.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
-        let parts = all.map(|own| own.start.max(range.start)..own.end.min(range.end));
+        let end = |(at, bytes): &(u64, Vec<u8>)| at + bytes.len() as u64;
+        let first = self.copies.partition_point(|copy| end(copy) <= range.start);
+        let own = self.copies[first..].iter().take_while(|(at, _)| *at < range.end);
+        let parts = own.map(|copy| copy.0.max(range.start)..end(copy).min(range.end));
         parts.filter(|part| part.start < part.end).collect()
     }
 
@@ -308,6 +367,12 @@ impl<'t> Image<'t> {
         {
             buffer.copy_from_slice(bytes);
             return;
+        }
+        if !self.is_clone && !self.copies.is_empty() {
+            // Of a copy no part is as it is now.
+            let done = self.read_parts(at, buffer);
+            self.unreadable += u64::from(done < buffer.len());
+            return buffer[done..].fill(0);
         }
         self.is_late |= self.until.is_some_and(|until| Instant::now() >= until);
         if self.is_late {
@@ -366,6 +431,12 @@ impl Kept<'_> {
             clone.abandon();
         }
     }
+}
+
+/// Whether all of it is in one of these.
+fn is_within(range: &Range<u64>, areas: &[Range<u64>]) -> bool {
+    let index = areas.partition_point(|area| area.start <= range.start);
+    index.checked_sub(1).is_some_and(|index| range.end <= areas[index].end)
 }
 
 /// Whether others may write there.

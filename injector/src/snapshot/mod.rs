@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! stop -> scene (maps, threads, registers, kernel) -> areas and pointers
-//!      -> image: read during the stop, copied during the stop, or a clone that stays behind
+//!      -> image: read during the stop, copied during it or before, or a clone that stays behind
 //! ```
 //!
 //! Nothing is judged here: what is a block and what holds it is not known.
@@ -15,6 +15,7 @@ pub mod client_requests;
 mod clone;
 pub mod constant;
 mod core_scene;
+mod early_copy;
 mod exiting;
 mod image;
 mod kernel;
@@ -24,11 +25,14 @@ mod scene;
 mod standing;
 mod static_tls;
 mod thread;
+mod unseen_writes;
 
 pub use area::{Area, Pointer};
 pub(crate) use clone::{Clone, CloneError};
+pub use early_copy::{EarlyCopy, EarlyError, Finished};
 pub use exiting::Exits;
 pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;
 pub use standing::{Rules, Standing};
 pub use static_tls::StaticTls;
+pub use unseen_writes::unseen_writes;

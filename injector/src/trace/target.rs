@@ -51,6 +51,11 @@ impl Target {
         })
     }
 
+    /// Whether threads of it are traced all the time, not only in stops.
+    pub fn is_traced(&self) -> bool {
+        self.threads.has_kept()
+    }
+
     /// Who traces its threads.
     pub fn tracer(&self) -> &Tracer {
         self.waiter.tracer()

@@ -1,4 +1,4 @@
-//! A check by a clone of the target whose command, or whose tracing process, is killed at its calls: the
+//! A check by a clone of the target, or by an early copy of it, whose command, or whose tracing process, is killed at its calls: the
 //! target goes on as it was.
 
 use std::fs;
@@ -19,22 +19,25 @@ const TARGET: &str = "steady.c";
 /// it would be 40 looks and more.
 const MOST_LOOKS: usize = 20;
 
-/// What becomes of the clone.
+/// What becomes of the clone, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     LookedAt,
     /// Its time is over when shared memory is copied beside it.
     Discarded,
+    /// There is none: memory is copied early.
+    Early,
 }
 
 fn check(fixture: &Fixture, way: Use, fault: &str) -> Outcome {
     let pid = fixture.pid().to_string();
-    let args = ["check", "-p", &pid, "--duration", "10ms", "--snapshot", "fork", "--json"];
+    let snapshot = if way == Use::Early { "early" } else { "fork" };
+    let args = ["check", "-p", &pid, "--duration", "10ms", "--snapshot", snapshot, "--json"];
     let spent = if way == Use::Discarded { "share" } else { "" };
     Heapattach::new(args).arg("--max-pause=60s").env("HEAPATTACH_SPENT", spent).fault(fault).run()
 }
 
-/// The calls of an undisturbed check, by what they are; and the number of the one that clones.
+/// The calls of an undisturbed check, by what they are; and the number of the one that clones, or has writes watched.
 fn calls(way: Use) -> Option<(Vec<String>, u64)> {
     let mut fixture = Launch::new(TARGET)?.start();
     fixture.pause();
@@ -43,7 +46,8 @@ fn calls(way: Use) -> Option<(Vec<String>, u64)> {
     fixture.resume();
     fixture.finish();
     let calls = outcome.calls();
-    let cloned = (1..).zip(&calls).find(|(_, call)| *call == "clone").map(|(number, _)| number);
+    let first = if way == Use::Early { "userfaultfd" } else { "clone" };
+    let cloned = (1..).zip(&calls).find(|(_, call)| *call == first).map(|(number, _)| number);
     Some((calls, cloned.unwrap_or_else(|| panic!("no clone in {}", outcome.stderr))))
 }
 
@@ -99,6 +103,12 @@ fn survey_kills(way: Use, points: impl IntoIterator<Item = u64>, calls: &[String
 fn the_target_lives_when_who_checks_it_is_killed_and_can_be_cleaned() {
     let Some((calls, cloned)) = calls(Use::LookedAt) else { return };
     survey_kills(Use::LookedAt, chosen(&calls, cloned), &calls);
+}
+
+#[test]
+fn the_target_lives_when_who_copies_it_early_is_killed_and_can_be_cleaned() {
+    let Some((calls, watched)) = calls(Use::Early) else { return };
+    survey_kills(Use::Early, chosen(&calls, watched), &calls);
 }
 
 #[test]

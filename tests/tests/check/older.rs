@@ -40,7 +40,7 @@ fn assert_found(program: &Path, threads: u64, preload: Option<&Path>, allocator:
     }
     let program = Stepping::of(&mut command);
     let expected = LEAKED * (threads + 1);
-    for snapshot in ["copy", "fork"] {
+    for snapshot in ["copy", "fork", "early"] {
         let what = format!("{allocator}, {threads} threads, by {snapshot}");
         let result = look(program.pid(), &["--snapshot", snapshot]);
         let older = older(&result, &what);

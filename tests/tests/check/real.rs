@@ -82,7 +82,7 @@ fn serves(
     let load = load(&server);
     wait_until("the server to warm up", PATIENCE, || load.answered() >= WARM);
     let duration = if is_soak() { Duration::from_secs(20) } else { Duration::from_secs(1) };
-    for method in ["stop", "copy", "fork"] {
+    for method in ["stop", "copy", "fork", "early"] {
         let duration = format!("{}ms", duration.as_millis());
         let options = ["--duration", &duration, "--max-pause", "20s", "--snapshot", method];
         let look = || check::attach(pid(&server), &options);

@@ -74,7 +74,7 @@ fn course(report: &Value, function: &str) -> Vec<u64> {
 #[test]
 fn each_check_of_a_living_process_finds_the_truth_of_its_moment() {
     let Some(program) = Source::new("leaking_steps.c").build() else { return };
-    for (method, megabytes) in [("copy", "1"), ("fork", "50"), ("stop", "1")] {
+    for (method, megabytes) in [("copy", "1"), ("fork", "50"), ("stop", "1"), ("early", "50")] {
         let mut program = Stepping::start(&program, &[megabytes]);
         let pid = program.pid().to_string();
         let args = ["check", "-p", &pid, "--json", "--every", "100ms", "--snapshot", method];

@@ -217,6 +217,9 @@ pub struct LookReport {
     pub paused_us: f64,
     /// How long it all took.
     pub took_us: f64,
+    /// Bytes that were copied while it ran and written meanwhile, so that they were copied again in the stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_late: Option<u64>,
     /// Bytes looked through.
     pub bytes: u64,
     /// Words that were taken for pointers, or not.

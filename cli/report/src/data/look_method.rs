@@ -18,6 +18,8 @@ pub enum LookMethod {
     Copy,
     /// A copy-on-write clone of the target keeps it.
     Fork,
+    /// It is copied while the target runs, and what was written meanwhile again while it is stopped.
+    Early,
     /// A core file keeps it.
     Core,
 }
@@ -29,6 +31,7 @@ impl Display for LookMethod {
             Self::Stop => "stop",
             Self::Copy => "copy",
             Self::Fork => "fork",
+            Self::Early => "early",
             Self::Core => "core",
         })
     }

@@ -9,6 +9,7 @@
 
 mod allocators;
 mod conclusion;
+mod early;
 mod end;
 mod flight;
 pub(crate) mod frame_report;

@@ -7,13 +7,13 @@ use heapattach_entry::Family;
 use heapattach_injector::{
     attach::{Unseen, unseen},
     family::Attendant,
-    moment::{Exits, Image, Kept, Method, Scene, SnapshotError},
+    moment::{EarlyCopy, Exits, Image, Kept, Method, Scene, SnapshotError},
     target::Stopped,
     watch::{ActiveHook, Session},
 };
 
 use crate::{
-    check::snapshot_choice::{self, Choice, Load},
+    check::snapshot_choice::{self, Choice, Load, Means},
     watch::{
         hook_counts::{counted_twice, module_name},
         intake::Recorder,
@@ -75,6 +75,8 @@ struct Moment<'t> {
     heard: Vec<Heard>,
     /// By what threads end the program, if it is at its end.
     exits: Exits,
+    /// What of its memory was copied while it ran.
+    early: Option<EarlyCopy>,
 }
 
 /// What must be there until it was looked at; for the thread that traces the target.
@@ -127,8 +129,8 @@ impl Inspection<'_> {
         // There is no other time: it takes its map along.
         self.note(session.target());
         let exits = Exits::of(session.target());
-        let until = None;
-        let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
+        let (until, early, is_last) = (None, None, true);
+        let moment = Moment { stop, began, since, choice, until, is_last, heard, exits, early };
         let (taken, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
         Ok((recorder, taken, held))
     }
@@ -144,6 +146,18 @@ impl Inspection<'_> {
     ) -> Result<(Recorder, TakenMoment<'t>, Held<'t>), String> {
         let mut choice = self.choose(session)?;
         loop {
+            let early = match choice.method {
+                Method::Early => match self.copy_early(session) {
+                    Ok(early) => Some(early),
+                    Err(why) if self.options.snapshot == Snapshot::Auto => {
+                        choice = self.choose_way(session, Snapshot::Fork)?;
+                        choice.why = Some(format!("it could not be copied early: {why}"));
+                        None
+                    }
+                    Err(why) => return Err(format!("its memory cannot be copied early: {why}")),
+                },
+                Method::Stop | Method::Copy | Method::Fork => None,
+            };
             let began = Instant::now();
             let stop = session.stop().map_err(|error| with_causes(&error))?;
             let since = Instant::now();
@@ -153,14 +167,16 @@ impl Inspection<'_> {
             let until = Some(began + self.options.max_pause);
             let (way, heard) = (choice.clone(), heard.clone());
             let exits = Exits::default();
-            let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
+            let moment =
+                Moment { stop, began, since, choice: way, until, is_last, heard, exits, early };
             let no = match self.take(session, moment, &mut recorder) {
                 Ok((taken, held)) => return Ok((recorder, taken, held)),
                 Err(no) => no,
             };
             // The target goes on, and is recorded as before.
             reading.resume(recorder);
-            let can_clone = choice.method == Method::Copy && !self.options.follow_forks;
+            let is_copy = matches!(choice.method, Method::Copy | Method::Early);
+            let can_clone = is_copy && !self.options.follow_forks;
             if !no.is_late || !can_clone || self.options.snapshot != Snapshot::Auto {
                 return Err(no.why);
             }
@@ -177,8 +193,13 @@ impl Inspection<'_> {
     fn choose_way(&self, session: &Session<'_>, way: Snapshot) -> Result<Choice, String> {
         let load = Load::of(&session.target().process).with_page_cost(self.page_cost);
         // Only the thread that traces the target can make a clone; with children, that is another one.
-        let can_clone = !self.options.follow_forks;
-        snapshot_choice::choose(way, &load, self.options.max_pause, can_clone)
+        let clone = !self.options.follow_forks;
+        let not_early = match way {
+            Snapshot::Auto | Snapshot::Early => self.why_not_early(session),
+            Snapshot::Stop | Snapshot::Copy | Snapshot::Fork => None,
+        };
+        let means = Means { clone, not_early };
+        snapshot_choice::choose(way, &load, self.options.max_pause, &means)
     }
 
     /// Takes the moment in which the target stands; unless only it can keep the moment itself, it
@@ -189,7 +210,9 @@ impl Inspection<'_> {
         moment: Moment<'t>,
         recorder: &mut Recorder,
     ) -> Result<(TakenMoment<'t>, Held<'t>), NoMoment> {
-        let Moment { mut stop, began, since, choice, until, is_last, mut heard, exits } = moment;
+        let Moment { mut stop, began, since, choice, until, is_last, mut heard, exits, early } =
+            moment;
+        let stopped_before = early.as_ref().map_or(Duration::ZERO, |early| early.stopped);
         heard.extend(declared::in_between(recorder.spoken()));
         let home = &session.patches.home;
         let calls = session.calls(&stop);
@@ -200,7 +223,8 @@ impl Inspection<'_> {
         let mut scene =
             Scene::of(&stop, std::slice::from_ref(home), &roots, &exits, session.static_tls())
                 .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
-        let (image, kept) = Image::take(&stop, &mut scene, choice.method, Some(home), until)
+        let way = (choice.method, early);
+        let (mut image, kept) = Image::take(&stop, &mut scene, way, Some(home), until)
             .map_err(|error| NoMoment {
                 is_late: matches!(error, SnapshotError::OutOfTime { .. }),
                 why: with_causes(&error),
@@ -217,7 +241,9 @@ impl Inspection<'_> {
                 stop.take_turns();
                 (Some((stop, since)), Duration::ZERO)
             }
-            Method::Copy | Method::Fork => (None, pause_of(stop, since)),
+            Method::Copy | Method::Fork | Method::Early => {
+                (None, pause_of(stop, since) + stopped_before)
+            }
         };
         image.settle(&mut scene);
         let mut live_heap = LiveHeap::of(recorder);
@@ -251,6 +277,7 @@ impl Inspection<'_> {
             why: choice.why,
             paused_us: micros(paused),
             limit_us: until.map_or(0.0, |_| micros(self.options.max_pause)),
+            copied_late: image.late,
             bytes: scene.bytes(),
             ..LookReport::default()
         };
@@ -422,5 +449,6 @@ fn told(method: Method) -> LookMethod {
         Method::Stop => LookMethod::Stop,
         Method::Copy => LookMethod::Copy,
         Method::Fork => LookMethod::Fork,
+        Method::Early => LookMethod::Early,
     }
 }

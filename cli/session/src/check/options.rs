@@ -79,6 +79,8 @@ pub enum Snapshot {
     Copy,
     /// The process is cloned, and the clone looked at.
     Fork,
+    /// It is copied while the process runs, and again what was written meanwhile.
+    Early,
 }
 
 impl CheckOptions {

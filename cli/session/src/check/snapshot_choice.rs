@@ -23,6 +23,10 @@ const TABLE_CLONED: u64 = 1500;
 /// to be waited for, too.
 const STOPPED: Duration = Duration::from_millis(3);
 const CLONED: Duration = Duration::from_millis(10);
+/// A copy that was made early: two stops, and a millisecond of copying.
+const FINISHED: Duration = Duration::from_millis(7);
+/// What a page costs then, in nanoseconds: the kernel is asked whether it was written.
+const PAGE_ASKED: u64 = 5;
 /// To copy more takes longer than to clone it, though nothing has to be paid for afterwards.
 const MOST_COPIED: u64 = 16 << 20;
 const PAGE: u64 = 4096;
@@ -93,6 +97,11 @@ impl Load {
         Self { page_cost: self.page_cost.max(measured), ..self }
     }
 
+    /// How much of our own memory may be taken.
+    pub fn own_room(&self) -> u64 {
+        self.own_room
+    }
+
     /// What a way costs.
     pub fn estimate(&self, method: Method) -> Duration {
         let by_mib =
@@ -109,6 +118,10 @@ impl Load {
                     + (self.tables / PAGE).saturating_mul(TABLE_CLONED);
                 CLONED + Duration::from_nanos(pages.saturating_add(rest))
             }
+            Method::Early => {
+                let pages = (self.resident - self.huge) / PAGE;
+                FINISHED + Duration::from_nanos(pages.saturating_mul(PAGE_ASKED))
+            }
         }
     }
 
@@ -116,7 +129,7 @@ impl Load {
     fn takes(&self, method: Method) -> u64 {
         match method {
             Method::Stop => 0,
-            Method::Copy => self.resident,
+            Method::Copy | Method::Early => self.resident,
             Method::Fork => self.resident.saturating_add(self.resident / PAGE * ENTRY),
         }
     }
@@ -126,7 +139,7 @@ impl Load {
         let takes = self.takes(method);
         let (what, room) = match method {
             Method::Stop => return None,
-            Method::Copy => ("a copy takes", self.own_room),
+            Method::Copy | Method::Early => ("a copy takes", self.own_room),
             Method::Fork => ("a clone may take", self.room),
         };
         (takes > room)
@@ -134,8 +147,16 @@ impl Load {
     }
 }
 
-/// The kind of snapshot, and what it is expected to cost; `can_clone` says whether the caller could make
-/// a clone.
+/// What can be done besides copying in the stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Means {
+    /// Whether the caller could make a clone.
+    pub clone: bool,
+    /// Why memory cannot be copied early, if it cannot.
+    pub not_early: Option<String>,
+}
+
+/// The kind of snapshot, and what it is expected to cost.
 ///
 /// # Errors
 /// With value, need and cure, when it would take longer or more memory than it may.
@@ -143,14 +164,21 @@ pub fn choose(
     wanted: Snapshot,
     load: &Load,
     limit: Duration,
-    can_clone: bool,
+    means: &Means,
 ) -> Result<Choice, String> {
+    let can_clone = means.clone;
     let (method, why) = match wanted {
         Snapshot::Stop => (Method::Stop, None),
         Snapshot::Copy => (Method::Copy, None),
         Snapshot::Fork => (Method::Fork, None),
+        Snapshot::Early => match &means.not_early {
+            Some(why) => {
+                return Err(format!("memory cannot be copied early: {why}; use --snapshot fork"));
+            }
+            None => (Method::Early, None),
+        },
         Snapshot::Auto if !can_clone => (Method::Copy, None),
-        Snapshot::Auto => best(load, limit),
+        Snapshot::Auto => best(load, limit, means),
     };
     if let Some(objection) = load.objection(method) {
         return Err(format!("{objection}: free some, or use --snapshot stop"));
@@ -174,16 +202,27 @@ pub fn choose(
     ))
 }
 
-/// What is small is copied, what is large is cloned; without room for that it has to wait.
-fn best(load: &Load, limit: Duration) -> (Method, Option<String>) {
+/// What is small is copied, what is large is cloned, what is too large for that is copied early; without room for
+/// either it has to wait.
+fn best(load: &Load, limit: Duration, means: &Means) -> (Method, Option<String>) {
     let copies = load.objection(Method::Copy).is_none() && load.estimate(Method::Copy) <= limit;
     if copies && load.resident <= MOST_COPIED {
         return (Method::Copy, None);
     }
-    match load.objection(Method::Fork) {
-        None => (Method::Fork, None),
-        Some(why) if copies => (Method::Copy, Some(why)),
-        Some(why) => (Method::Stop, Some(why)),
+    let cloned = load.estimate(Method::Fork);
+    let early = Some(Method::Early).filter(|&early| {
+        means.not_early.is_none()
+            && load.objection(early).is_none()
+            && load.estimate(early) <= limit
+    });
+    match (load.objection(Method::Fork), early) {
+        (None, Some(early)) if cloned > limit => {
+            (early, Some(format!("a clone would stop it for about {}", time(cloned))))
+        }
+        (None, _) => (Method::Fork, None),
+        (Some(why), _) if copies => (Method::Copy, Some(why)),
+        (Some(why), Some(early)) => (early, Some(why)),
+        (Some(why), None) => (Method::Stop, Some(why)),
     }
 }
 
@@ -218,8 +257,31 @@ mod tests {
         Load { resident, room: u64::MAX, own_room: u64::MAX, page_cost, ..Load::default() }
     }
 
+    fn means(clone: bool) -> Means {
+        Means { clone, not_early: Some("it has an io_uring".to_owned()) }
+    }
+
     fn method(load: &Load) -> Result<Method, String> {
-        choose(Snapshot::Auto, load, LIMIT, true).map(|choice| choice.method)
+        choose(Snapshot::Auto, load, LIMIT, &means(true)).map(|choice| choice.method)
+    }
+
+    #[test]
+    fn what_takes_too_long_to_be_cloned_is_copied_early() {
+        let all = Means { not_early: None, ..means(true) };
+        let large = load(8 << 30);
+        let choice = choose(Snapshot::Auto, &large, LIMIT, &all).unwrap();
+        assert_eq!(choice.method, Method::Early);
+        assert!(choice.expected < LIMIT / 10, "{choice:?}");
+        assert!(choice.why.unwrap().contains("a clone would stop it for about 534 ms"));
+        let small = choose(Snapshot::Auto, &load(800 << 20), LIMIT, &all).unwrap();
+        assert_eq!(small.method, Method::Fork);
+        // Without room for its copy it is not.
+        let tight = Load { own_room: 1 << 30, ..large };
+        assert!(choose(Snapshot::Auto, &tight, LIMIT, &all).is_err());
+        let refusal = choose(Snapshot::Early, &tight, LIMIT, &all).unwrap_err();
+        assert!(refusal.contains("a copy takes 8.0 GiB"), "{refusal}");
+        let refusal = choose(Snapshot::Early, &large, LIMIT, &means(true)).unwrap_err();
+        assert!(refusal.contains("it has an io_uring; use --snapshot fork"), "{refusal}");
     }
 
     #[test]
@@ -239,11 +301,11 @@ mod tests {
         let slow = Duration::from_secs(10);
         for (own_room, expected) in [(u64::MAX, Method::Copy), (1 << 20, Method::Stop)] {
             let tight = Load { room: 1 << 20, own_room, ..load(800 << 20) };
-            let choice = choose(Snapshot::Auto, &tight, slow, true).unwrap();
+            let choice = choose(Snapshot::Auto, &tight, slow, &means(true)).unwrap();
             assert_eq!(choice.method, expected);
             assert!(choice.why.unwrap().contains("room for 1.0 MiB"));
         }
-        let refusal = choose(Snapshot::Fork, &tight, slow, true).unwrap_err();
+        let refusal = choose(Snapshot::Fork, &tight, slow, &means(true)).unwrap_err();
         for part in ["a clone may take 100.2 MiB", "room for 1.0 MiB", "--snapshot stop"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
@@ -254,7 +316,7 @@ mod tests {
         let usual = load(800 << 20).estimate(Method::Fork);
         let slow = load(800 << 20).with_page_cost(Some(2000));
         assert!(slow.estimate(Method::Fork) > 10 * usual, "{:?}", slow.estimate(Method::Fork));
-        assert!(choose(Snapshot::Fork, &slow, LIMIT, true).is_err());
+        assert!(choose(Snapshot::Fork, &slow, LIMIT, &means(true)).is_err());
         assert_eq!(load(800 << 20).with_page_cost(Some(1)).estimate(Method::Fork), usual);
         // A reserve of address space has tables, and a program with many libraries mappings.
         let wide = Load { mappings: 20_000, tables: 64 << 20, ..load(1 << 20) };
@@ -263,11 +325,11 @@ mod tests {
 
     #[test]
     fn a_refusal_names_value_need_and_cure() {
-        let refusal = choose(Snapshot::Copy, &load(1 << 30), LIMIT, true).unwrap_err();
+        let refusal = choose(Snapshot::Copy, &load(1 << 30), LIMIT, &means(true)).unwrap_err();
         for part in ["about 1.3 s", "1.0 GiB in use", "250.00 ms", "--max-pause", "fork"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
-        let refusal = choose(Snapshot::Auto, &load(1 << 30), LIMIT, false).unwrap_err();
+        let refusal = choose(Snapshot::Auto, &load(1 << 30), LIMIT, &means(false)).unwrap_err();
         assert!(refusal.contains("--max-pause") && !refusal.contains("fork"), "{refusal}");
     }
 

@@ -62,7 +62,7 @@ use heapattach_verdict::reconcile::reconcile;
 use crate::{
     check::{
         options::Snapshot,
-        snapshot_choice::{self, Load},
+        snapshot_choice::{self, Load, Means},
     },
     fork,
     recorded::RecordedBlocks,
@@ -220,7 +220,7 @@ fn take_after(
     report.moment.up_ms = target.process.running_for().and_then(whole);
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &before, &mut report),
-        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
+        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork | Snapshot::Early => {
             by_a_clone(target, options, &before, &mut report)
         }
     };
@@ -243,7 +243,8 @@ fn by_a_clone(
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let load = Load::of(&target.process);
-    snapshot_choice::choose(Snapshot::Fork, &load, options.max_pause, true)
+    let means = Means { clone: true, not_early: None };
+    snapshot_choice::choose(Snapshot::Fork, &load, options.max_pause, &means)
         .map_err(|error| (Status::Refused, format!("{error} (target: untouched)")))?;
     let instead = |_: &Stopped<'_>, seen: &mut Result<Seen, String>| match seen {
         Ok(seen) => {

@@ -3,7 +3,10 @@
 //!
 //! It is done over a userfaultfd of the process. When that is closed, by us or because we ended, all is as it was.
 
+mod early;
 mod requests;
+
+pub use requests::Pages;
 
 use std::{
     fs::File,
@@ -24,6 +27,8 @@ pub const FLAGS: u64 = libc::O_CLOEXEC.unsigned_abs() as u64 | 1;
 const PAGE: u64 = 4096;
 /// Pages are protected in pieces of so many bytes: each holds a lock of the memory map.
 const PIECE: u64 = 64 << 20;
+/// To take the protection away costs more, and holds that lock alone.
+const SMALL_PIECE: u64 = 8 << 20;
 /// Ranges that are kept; more are taken for written.
 const MOST: usize = 4 << 20;
 
@@ -36,6 +41,9 @@ pub enum WritesError {
     /// The descriptor is another one.
     #[error("the descriptor that was taken over belongs to something else than a userfaultfd")]
     Foreign,
+    /// More ranges than are kept.
+    #[error("written and unwritten pages change too often to be told apart in the time there is")]
+    TooMuch,
     /// A call failed.
     #[error("{call} failed ({errno})")]
     Refused {
@@ -103,7 +111,7 @@ impl PageWrites {
         let mut all: Vec<Range<u64>> = Vec::new();
         for area in &self.areas {
             for piece in pieces(area) {
-                for range in self.scan(Wanted::Unwritten, &piece)? {
+                for Pages { range, .. } in self.scan(Wanted::Unwritten, &piece)? {
                     let is_full = all.len() >= MOST;
                     match all.last_mut() {
                         Some(last) if last.end == range.start => last.end = range.end,
@@ -128,20 +136,37 @@ impl PageWrites {
         }
     }
 
-    fn scan(&self, wanted: Wanted, piece: &Range<u64>) -> Result<Vec<Range<u64>>, WritesError> {
+    fn scan(&self, wanted: Wanted, piece: &Range<u64>) -> Result<Vec<Pages>, WritesError> {
         requests::scan(&self.pagemap, wanted, piece)
             .map_err(|errno| WritesError::Refused { call: "PAGEMAP_SCAN", errno })
     }
 }
 
-fn pieces(area: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let Range { start, end } = *area;
-    let step = usize::try_from(PIECE).unwrap_or(usize::MAX);
-    (start..end).step_by(step).map(move |at| at..end.min(at.saturating_add(PIECE)))
+/// By pieces: when the descriptor is closed the kernel takes all protection away at once, and no page of the process
+/// can come meanwhile.
+impl Drop for PageWrites {
+    fn drop(&mut self) {
+        for piece in self.areas.iter().flat_map(|area| pieces_of(area, SMALL_PIECE)) {
+            // What is left is done at the end.
+            if requests::unregister(&self.descriptor, &piece) == Err(Errno::ESRCH) {
+                break;
+            }
+        }
+    }
 }
 
-fn bytes(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
+fn pieces(area: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    pieces_of(area, PIECE)
+}
+
+fn pieces_of(area: &Range<u64>, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    let Range { start, end } = *area;
+    let step = usize::try_from(length).unwrap_or(usize::MAX);
+    (start..end).step_by(step).map(move |at| at..end.min(at.saturating_add(length)))
+}
+
+fn bytes(pages: &[Pages]) -> u64 {
+    pages.iter().map(|pages| pages.range.end.saturating_sub(pages.range.start)).sum()
 }
 
 #[cfg(test)]

@@ -82,6 +82,19 @@ pub(super) enum Wanted {
     Protect,
     /// Of these, those that are still protected.
     Unwritten,
+    /// Those that were written since they were protected, or were not there then: they are protected again.
+    WrittenAgain,
+    /// All that are in memory or in swap.
+    There,
+}
+
+/// Some pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// Where.
+    pub range: Range<u64>,
+    /// Whether they were written since they were protected, or never were protected.
+    pub is_written: bool,
 }
 
 /// Says what the descriptor is used for.
@@ -97,22 +110,32 @@ pub(super) fn register(descriptor: &OwnedFd, area: &Range<u64>) -> Result<(), Er
     request(descriptor, read_write(0xaa, 0, size_of::<Register>()), &mut own)
 }
 
+/// Has a part of a mapping be as it was before [`register`]; meanwhile nothing else of the memory map goes on.
+pub(super) fn unregister(descriptor: &OwnedFd, part: &Range<u64>) -> Result<(), Errno> {
+    let mut part = [part.start, part.end.saturating_sub(part.start)];
+    request(descriptor, read_only(0xaa, 1, size_of::<[u64; 2]>()), &mut part)
+}
+
 /// Takes the protection from some pages.
 pub(super) fn release(descriptor: &OwnedFd, start: u64, length: u64) -> Result<(), Errno> {
     let mut pages = Protect { start, length, mode: 0 };
     request(descriptor, read_write(0xaa, 6, size_of::<Protect>()), &mut pages)
 }
 
-/// The pages of a piece of memory that are `wanted`, as ranges.
+/// The pages of a piece of memory that are `wanted`.
 pub(super) fn scan(
     pagemap: &File,
     wanted: Wanted,
     piece: &Range<u64>,
-) -> Result<Vec<Range<u64>>, Errno> {
+) -> Result<Vec<Pages>, Errno> {
     let (flags, inverted, all_of) = match wanted {
         Wanted::Protect => (PROTECT, 0, 0),
         Wanted::Unwritten => (0, WRITTEN, WRITTEN | WP_ALLOWED),
+        Wanted::WrittenAgain => (PROTECT, 0, WRITTEN | WP_ALLOWED),
+        Wanted::There => (0, 0, 0),
     };
+    // What is told divides ranges.
+    let told = if wanted == Wanted::There { WP_ALLOWED | WRITTEN } else { PRESENT | SWAPPED };
     let mut found = vec![Found::default(); TOGETHER];
     let (mut all, mut at) = (Vec::new(), piece.start);
     while at < piece.end {
@@ -126,7 +149,7 @@ pub(super) fn scan(
             inverted,
             all_of,
             any_of: PRESENT | SWAPPED,
-            told: PRESENT | SWAPPED,
+            told,
             ..Scan::default()
         };
         let request = read_write(u32::from(b'f'), 16, size_of::<Scan>());
@@ -134,7 +157,10 @@ pub(super) fn scan(
         // `found`, which lives on and is not looked at meanwhile.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), request, &raw mut scan) };
         let count = usize::try_from(Errno::result(count)?).unwrap_or(0);
-        all.extend(found.iter().take(count).map(|found| found.start..found.end));
+        all.extend(found.iter().take(count).map(|found| Pages {
+            range: found.start..found.end,
+            is_written: found.categories & (WP_ALLOWED | WRITTEN) != WP_ALLOWED,
+        }));
         if scan.walk_end <= at {
             break;
         }
@@ -147,6 +173,12 @@ pub(super) fn scan(
 #[allow(clippy::cast_possible_truncation, reason = "some dozens of bytes")]
 const fn read_write(kind: u32, number: u32, length: usize) -> libc::Ioctl {
     (3 << 30 | (length as u32) << 16 | kind << 8 | number) as libc::Ioctl
+}
+
+/// The same of one that reads them only.
+#[allow(clippy::cast_possible_truncation, reason = "some dozens of bytes")]
+const fn read_only(kind: u32, number: u32, length: usize) -> libc::Ioctl {
+    (2 << 30 | (length as u32) << 16 | kind << 8 | number) as libc::Ioctl
 }
 
 fn request<T>(descriptor: &OwnedFd, request: libc::Ioctl, own: &mut T) -> Result<(), Errno> {

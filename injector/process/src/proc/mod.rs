@@ -111,6 +111,11 @@ impl Process {
         }
     }
 
+    /// The thread that is chosen.
+    pub fn voice(&self) -> i32 {
+        self.voice.load(Relaxed)
+    }
+
     /// Every thread the kernel lists just now.
     ///
     /// # Errors

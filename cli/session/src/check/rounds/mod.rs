@@ -310,7 +310,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 }
 
 /// Waits; the hooks are not to think meanwhile that we are gone.
-fn wait(session: &Session<'_>, is_over: impl Fn() -> bool) {
+pub(super) fn wait(session: &Session<'_>, is_over: impl Fn() -> bool) {
     let mut next_beat = Instant::now();
     while !is_over() {
         if Instant::now() >= next_beat {

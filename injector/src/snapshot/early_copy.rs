@@ -1,0 +1,308 @@
+//! A copy of memory that is made while the process runs: of all its pages first, then again and again of those that
+//! were written meanwhile. Few are left then for the stop in which the moment is.
+//!
+//! ```text
+//! short stop: writes are watched -> all is copied -> what was written is copied again, as long as it becomes less
+//! -> stop: what was written since is copied a last time
+//! ```
+
+use std::{
+    io::IoSliceMut,
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    sys::uio::{RemoteIoVec, process_vm_readv},
+    unistd::Pid,
+};
+
+use crate::home::PAGE;
+use heapattach_process::{
+    page_writes::{PageWrites, Pages, WritesError},
+    proc::Process,
+};
+
+/// So much is copied at once.
+const PIECE: usize = 1 << 20;
+/// What is left for the stop may be this much: a millisecond of copying.
+const LITTLE: u64 = 1 << 20;
+/// What was written is copied again so often, at most.
+const ROUNDS: usize = 8;
+/// More pages that cannot be read are not kept in mind.
+const MOST_UNREAD: usize = 1 << 16;
+
+/// Memory that is copied beforehand.
+#[derive(Debug)]
+pub struct EarlyCopy {
+    reader: Pid,
+    writes: PageWrites,
+    /// What was copied, by its address; ascending, and whole pages.
+    parts: Vec<(u64, Vec<u8>)>,
+    /// What could not be read: a mapping may be closed for a while.
+    unread: Vec<Range<u64>>,
+    /// How long the target was stopped until its writes were watched.
+    pub stopped: Duration,
+}
+
+/// Why there is no such copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EarlyError {
+    /// What was written is not known.
+    #[error(transparent)]
+    Writes(#[from] WritesError),
+    /// Our own memory.
+    #[error("{bytes} bytes are to be copied, and {room} are to be had")]
+    NoRoom {
+        /// What is wanted.
+        bytes: u64,
+        /// What there is.
+        room: u64,
+    },
+    /// The stop may last no longer.
+    #[error("what was written meanwhile is too much to be copied in the stop")]
+    OutOfTime,
+}
+
+impl EarlyCopy {
+    /// Nothing is copied yet; writes of the process are watched, for which it was `stopped`.
+    pub fn new(process: &Process, writes: PageWrites, stopped: Duration) -> Self {
+        process.find_voice();
+        Self { reader: Pid::from_raw(process.voice()), writes, parts: Vec::new(), unread: Vec::new(), stopped }
+    }
+
+    /// What is watched, and will be in the copy as far as it is there.
+    pub fn areas(&self) -> &[Range<u64>] {
+        self.writes.areas()
+    }
+
+    /// Copies while the process runs, at most `room` bytes.
+    ///
+    /// # Errors
+    /// When there is not so much room, or it cannot be told what was written.
+    pub fn copy(&mut self, room: u64) -> Result<(), EarlyError> {
+        let all = self.writes.there()?;
+        let bytes = all.iter().map(|pages| length(&pages.range)).sum();
+        if bytes > room {
+            return Err(EarlyError::NoRoom { bytes, room });
+        }
+        let ranges = joined(all.iter().map(|pages| pages.range.clone()));
+        self.copy_fresh(&ranges, None)?;
+        let mut before = u64::MAX;
+        for _ in 0..ROUNDS {
+            let written = self.writes.written_again()?;
+            let bytes = written.iter().map(length).sum();
+            self.update(&written, None)?;
+            if self.bytes() > room {
+                return Err(EarlyError::NoRoom { bytes: self.bytes(), room });
+            }
+            // Where it does not become less it will not.
+            if bytes <= LITTLE || bytes > before / 2 {
+                break;
+            }
+            before = bytes;
+        }
+        Ok(())
+    }
+
+    /// In the stop: what was written since is copied a last time. Answers the parts that are there, each within one of
+    /// the copies, and the copies. Writes are watched until that goes.
+    ///
+    /// # Errors
+    /// When it takes longer than `until`, or the kernel does not tell.
+    pub fn finish(mut self, until: Option<Instant>) -> Result<Finished, EarlyError> {
+        let there = self.writes.there()?;
+        let written = there.iter().filter(|pages| pages.is_written);
+        let written = joined(written.map(|pages| pages.range.clone()));
+        self.update(&written, until)?;
+        let unread = std::mem::take(&mut self.unread);
+        self.update(&unread, until)?;
+        let there = joined(there.into_iter().map(|Pages { range, .. }| range));
+        self.copy_fresh(&self.missing(&there), until)?;
+        self.clear_gone(&there);
+        let parts = there.iter().flat_map(|range| self.within(range)).map(|(_, part)| part);
+        let parts = parts.collect();
+        let late = written.iter().chain(&unread).map(length).sum();
+        let unreadable = self.unread.iter().map(length).sum::<u64>() / PAGE;
+        let areas = self.writes.areas().to_vec();
+        Ok(Finished { areas, parts, copies: self.parts, late, unreadable, writes: self.writes })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
+    /// Copies these again where there is a copy, and for the first time where there is none.
+    fn update(&mut self, ranges: &[Range<u64>], until: Option<Instant>) -> Result<(), EarlyError> {
+        for range in ranges {
+            for (index, part) in self.within(range) {
+                let (at, bytes) = &mut self.parts[index];
+                let from = usize::try_from(part.start - *at).unwrap_or(0);
+                let to = usize::try_from(part.end - *at).unwrap_or(0);
+                let Some(bytes) = bytes.get_mut(from..to) else { continue };
+                read(self.reader, part.start, bytes, until, &mut self.unread)?;
+            }
+        }
+        let fresh = self.missing(ranges);
+        self.copy_fresh(&fresh, until)
+    }
+
+    /// Copies what has no copy yet.
+    fn copy_fresh(
+        &mut self,
+        ranges: &[Range<u64>],
+        until: Option<Instant>,
+    ) -> Result<(), EarlyError> {
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        for range in ranges {
+            let mut bytes = vec![0; usize::try_from(length(range)).unwrap_or(0)];
+            read(self.reader, range.start, &mut bytes, until, &mut self.unread)?;
+            self.parts.push((range.start, bytes));
+        }
+        self.parts.sort_by_key(|(at, _)| *at);
+        Ok(())
+    }
+
+    /// What is there no more is zero when it comes again.
+    fn clear_gone(&mut self, there: &[Range<u64>]) {
+        for (at, bytes) in &mut self.parts {
+            let end = *at + bytes.len() as u64;
+            let first = there.partition_point(|range| range.end <= *at);
+            let mut from = *at;
+            let own = there[first..].iter().take_while(|range| range.start < end);
+            for range in own.cloned().chain([end..end]) {
+                let gone = from..range.start.min(end);
+                let place = |at_: u64| usize::try_from(at_ - *at).unwrap_or(0);
+                if gone.start < gone.end
+                    && let Some(bytes) = bytes.get_mut(place(gone.start)..place(gone.end))
+                {
+                    bytes.fill(0);
+                }
+                from = from.max(range.end);
+            }
+        }
+    }
+
+    /// The parts of a range that have a copy, and which.
+    fn within(&self, range: &Range<u64>) -> Vec<(usize, Range<u64>)> {
+        let first = self.parts.partition_point(|(at, bytes)| at + bytes.len() as u64 <= range.start);
+        let own = self.parts.iter().enumerate().skip(first);
+        let own = own.take_while(|(_, (at, _))| *at < range.end);
+        own.map(|(index, (at, bytes))| {
+            let end = at + bytes.len() as u64;
+            (index, (*at).max(range.start)..end.min(range.end))
+        })
+        .collect()
+    }
+
+    /// The parts of these ranges that have none.
+    fn missing(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut all = Vec::new();
+        for range in ranges {
+            let mut from = range.start;
+            for (_, part) in self.within(range) {
+                if from < part.start {
+                    all.push(from..part.start);
+                }
+                from = part.end;
+            }
+            if from < range.end {
+                all.push(from..range.end);
+            }
+        }
+        all
+    }
+}
+
+/// What was copied.
+#[derive(Debug)]
+pub struct Finished {
+    /// Mappings of which all that is there is in the copies.
+    pub areas: Vec<Range<u64>>,
+    /// What is there; ascending.
+    pub parts: Vec<Range<u64>>,
+    /// The bytes of these, and perhaps of pages that are there no more.
+    pub copies: Vec<(u64, Vec<u8>)>,
+    /// How much of it was copied in the stop.
+    pub late: u64,
+    /// Pages that could not be read.
+    pub unreadable: u64,
+    /// To be dropped when the target goes on: it takes long.
+    pub writes: PageWrites,
+}
+
+impl Finished {
+    /// Divides a range: what is in these mappings, as far as it is there, and what is in none of them.
+    pub fn divide(&self, range: &Range<u64>) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let first = self.parts.partition_point(|part| part.end <= range.start);
+        let parts = self.parts[first..].iter().take_while(|part| part.start < range.end);
+        let there = parts.map(|part| part.start.max(range.start)..part.end.min(range.end));
+        let (mut outside, mut from) = (Vec::new(), range.start);
+        for area in self.areas.iter().filter(|a| a.start < range.end && a.end > range.start) {
+            if from < area.start {
+                outside.push(from..area.start);
+            }
+            from = from.max(area.end);
+        }
+        if from < range.end {
+            outside.push(from..range.end);
+        }
+        (there.collect(), outside)
+    }
+}
+
+/// Fills a buffer from memory of the process. What cannot be read is zero, and noted: it went meanwhile, or may not be
+/// read for a while.
+fn read(
+    reader: Pid,
+    at: u64,
+    buffer: &mut [u8],
+    until: Option<Instant>,
+    unread: &mut Vec<Range<u64>>,
+) -> Result<(), EarlyError> {
+    let mut done = 0;
+    while done < buffer.len() {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(EarlyError::OutOfTime);
+        }
+        let from = at.saturating_add(done as u64);
+        let piece = PIECE.min(buffer.len() - done);
+        let Ok(base) = usize::try_from(from) else { break };
+        let own = &mut buffer[done..done + piece];
+        let remote = [RemoteIoVec { base, len: piece }];
+        match process_vm_readv(reader, &mut [IoSliceMut::new(own)], &remote) {
+            Ok(read @ 1..) => done += read,
+            Err(Errno::ESRCH) => {
+                return Err(WritesError::Refused { call: "process_vm_readv", errno: Errno::ESRCH }.into());
+            }
+            _ if unread.len() >= MOST_UNREAD => return Err(WritesError::TooMuch.into()),
+            _ => {
+                let skipped = PAGE - from % PAGE;
+                unread.push(from..from + skipped);
+                let skipped = usize::try_from(skipped).unwrap_or(piece).min(piece);
+                own[..skipped].fill(0);
+                done += skipped;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ranges that follow each other become one.
+fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => all.push(range),
+        }
+    }
+    all
+}
+
+fn length(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
