@@ -9,7 +9,7 @@ pub use crate::{
         write_watch::{WatchError, watch as watch_writes, watch_in as watch_writes_in},
     },
     snapshot::{
-        Area, EarlyCopy, EarlyError, Exits, Finished, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing,
-        client_requests, constant, sanitizer, unseen_writes,
+        Area, EarlyCopy, EarlyError, Exits, Finished, Image, Kept, Method, Pointer, Rules, Scene,
+        SnapshotError, Standing, client_requests, constant, sanitizer, unseen_writes,
     },
 };

@@ -112,7 +112,7 @@ pub struct HeapArgs {
     /// Leave the command line out of FILE
     #[arg(hide_short_help = true, long, requires = "output")]
     pub redact: bool,
-    /// How memory is read at one moment: by a clone of the process, or during a stop
+    /// How memory is read at one moment: by a clone of the process, during a stop, or by an early copy
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
     /// How long the process may be stopped, as far as that is foreseen: for a clone of it, or for a look
@@ -158,6 +158,9 @@ pub enum HeapSnapshotArg {
     Fork,
     /// Read during the stop
     Stop,
+    /// Copy while the process runs, and during the stop only what was written meanwhile; takes as much memory
+    /// as the process
+    Early,
 }
 
 impl HeapArgs {
@@ -171,6 +174,7 @@ impl HeapArgs {
         let snapshot = match self.snapshot {
             HeapSnapshotArg::Fork => Snapshot::Fork,
             HeapSnapshotArg::Stop => Snapshot::Stop,
+            HeapSnapshotArg::Early => Snapshot::Early,
         };
         let unreachable = self.wants_unreachable();
         let filter = HeapFilter {

@@ -29,6 +29,11 @@ pub enum Backing {
 }
 
 impl Area {
+    /// Whether others may write there, too.
+    pub fn is_shared(&self) -> bool {
+        self.holder == RootKind::Shared
+    }
+
     /// The parts that this process has written to. Shared memory may have been written to by others.
     pub fn written(self, presence: &Presence) -> Vec<Self> {
         let parts = match self.holder {

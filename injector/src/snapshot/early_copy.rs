@@ -69,7 +69,13 @@ impl EarlyCopy {
     /// Nothing is copied yet; writes of the process are watched, for which it was `stopped`.
     pub fn new(process: &Process, writes: PageWrites, stopped: Duration) -> Self {
         process.find_voice();
-        Self { reader: Pid::from_raw(process.voice()), writes, parts: Vec::new(), unread: Vec::new(), stopped }
+        Self {
+            reader: Pid::from_raw(process.voice()),
+            writes,
+            parts: Vec::new(),
+            unread: Vec::new(),
+            stopped,
+        }
     }
 
     /// What is watched, and will be in the copy as far as it is there.
@@ -116,9 +122,10 @@ impl EarlyCopy {
         let written = there.iter().filter(|pages| pages.is_written);
         let written = joined(written.map(|pages| pages.range.clone()));
         self.update(&written, until)?;
-        let unread = std::mem::take(&mut self.unread);
+        let pages = there;
+        let there = joined(pages.iter().map(|pages| pages.range.clone()));
+        let unread = of_these(std::mem::take(&mut self.unread), &there);
         self.update(&unread, until)?;
-        let there = joined(there.into_iter().map(|Pages { range, .. }| range));
         self.copy_fresh(&self.missing(&there), until)?;
         self.clear_gone(&there);
         let parts = there.iter().flat_map(|range| self.within(range)).map(|(_, part)| part);
@@ -126,7 +133,8 @@ impl EarlyCopy {
         let late = written.iter().chain(&unread).map(length).sum();
         let unreadable = self.unread.iter().map(length).sum::<u64>() / PAGE;
         let areas = self.writes.areas().to_vec();
-        Ok(Finished { areas, parts, copies: self.parts, late, unreadable, writes: self.writes })
+        let Self { parts: copies, writes, .. } = self;
+        Ok(Finished { areas, parts, pages, copies, late, unreadable, writes })
     }
 
     fn bytes(&self) -> u64 {
@@ -188,7 +196,8 @@ impl EarlyCopy {
 
     /// The parts of a range that have a copy, and which.
     fn within(&self, range: &Range<u64>) -> Vec<(usize, Range<u64>)> {
-        let first = self.parts.partition_point(|(at, bytes)| at + bytes.len() as u64 <= range.start);
+        let first =
+            self.parts.partition_point(|(at, bytes)| at + bytes.len() as u64 <= range.start);
         let own = self.parts.iter().enumerate().skip(first);
         let own = own.take_while(|(_, (at, _))| *at < range.end);
         own.map(|(index, (at, bytes))| {
@@ -224,6 +233,8 @@ pub struct Finished {
     pub areas: Vec<Range<u64>>,
     /// What is there; ascending.
     pub parts: Vec<Range<u64>>,
+    /// The same as the kernel tells it.
+    pub pages: Vec<Pages>,
     /// The bytes of these, and perhaps of pages that are there no more.
     pub copies: Vec<(u64, Vec<u8>)>,
     /// How much of it was copied in the stop.
@@ -235,23 +246,56 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// Of a range: bytes in memory, and in swap.
+    pub fn amount(&self, range: &Range<u64>) -> (u64, u64) {
+        let first = self.pages.partition_point(|pages| pages.range.end <= range.start);
+        let own = self.pages[first..].iter().take_while(|pages| pages.range.start < range.end);
+        let (_, outside) = self.divide(range);
+        let others = outside.iter().flat_map(|part| self.writes.there_besides(part));
+        let others: Vec<Pages> = others.flatten().collect();
+        let counted = own.chain(&others).filter(|pages| !pages.is_zero);
+        counted.fold((0, 0), |(resident, swapped), pages| {
+            let bytes = pages.range.end.min(range.end) - pages.range.start.max(range.start);
+            match pages.is_swapped {
+                true => (resident, swapped + bytes),
+                false => (resident + bytes, swapped),
+            }
+        })
+    }
+
+    /// The parts of a range that are in swap.
+    pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let first = self.pages.partition_point(|pages| pages.range.end <= range.start);
+        let own = self.pages[first..].iter().take_while(|pages| pages.range.start < range.end);
+        let own = own.filter(|pages| pages.is_swapped).map(|pages| &pages.range);
+        own.map(|part| part.start.max(range.start)..part.end.min(range.end)).collect()
+    }
+
     /// Divides a range: what is in these mappings, as far as it is there, and what is in none of them.
     pub fn divide(&self, range: &Range<u64>) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
-        let first = self.parts.partition_point(|part| part.end <= range.start);
-        let parts = self.parts[first..].iter().take_while(|part| part.start < range.end);
-        let there = parts.map(|part| part.start.max(range.start)..part.end.min(range.end));
-        let (mut outside, mut from) = (Vec::new(), range.start);
-        for area in self.areas.iter().filter(|a| a.start < range.end && a.end > range.start) {
-            if from < area.start {
-                outside.push(from..area.start);
-            }
-            from = from.max(area.end);
-        }
-        if from < range.end {
-            outside.push(from..range.end);
-        }
-        (there.collect(), outside)
+        divide(range, &self.areas, &self.parts)
     }
+}
+
+fn divide(
+    range: &Range<u64>,
+    areas: &[Range<u64>],
+    parts: &[Range<u64>],
+) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    let first = parts.partition_point(|part| part.end <= range.start);
+    let there = parts[first..].iter().take_while(|part| part.start < range.end);
+    let there = there.map(|part| part.start.max(range.start)..part.end.min(range.end));
+    let (mut outside, mut from) = (Vec::new(), range.start);
+    for area in areas.iter().filter(|area| area.start < range.end && area.end > range.start) {
+        if from < area.start {
+            outside.push(from..area.start);
+        }
+        from = from.max(area.end);
+    }
+    if from < range.end {
+        outside.push(from..range.end);
+    }
+    (there.collect(), outside)
 }
 
 /// Fills a buffer from memory of the process. What cannot be read is zero, and noted: it went meanwhile, or may not be
@@ -276,7 +320,9 @@ fn read(
         match process_vm_readv(reader, &mut [IoSliceMut::new(own)], &remote) {
             Ok(read @ 1..) => done += read,
             Err(Errno::ESRCH) => {
-                return Err(WritesError::Refused { call: "process_vm_readv", errno: Errno::ESRCH }.into());
+                return Err(
+                    WritesError::Refused { call: "process_vm_readv", errno: Errno::ESRCH }.into()
+                );
             }
             _ if unread.len() >= MOST_UNREAD => return Err(WritesError::TooMuch.into()),
             _ => {
@@ -289,6 +335,17 @@ fn read(
         }
     }
     Ok(())
+}
+
+/// Those pages that are there; each once, ascending.
+fn of_these(mut pages: Vec<Range<u64>>, there: &[Range<u64>]) -> Vec<Range<u64>> {
+    pages.sort_by_key(|page| page.start);
+    pages.dedup();
+    pages.retain(|page| {
+        let index = there.partition_point(|range| range.end <= page.start);
+        there.get(index).is_some_and(|range| range.start <= page.start)
+    });
+    pages
 }
 
 /// Ranges that follow each other become one.
@@ -305,4 +362,28 @@ fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 
 fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_could_not_be_read_are_tried_again_once_if_they_are_there() {
+        let page = |number: u64| number * PAGE..(number + 1) * PAGE;
+        let there = [PAGE..3 * PAGE, 5 * PAGE..6 * PAGE];
+        let pages = vec![page(5), page(1), page(3), page(5), page(2), page(9), page(0)];
+        assert_eq!(of_these(pages, &there), [page(1), page(2), page(5)]);
+    }
+
+    #[test]
+    fn ranges_are_divided_by_what_is_watched_and_what_is_there() {
+        let areas = [0x1000..0x9000, 0x20000..0x30000];
+        let parts = [0x2000..0x4000, 0x5000..0x6000, 0x21000..0x22000];
+        let (there, outside) = divide(&(0x800..0x28000), &areas, &parts);
+        assert_eq!(there, [0x2000..0x4000, 0x5000..0x6000, 0x21000..0x22000]);
+        assert_eq!(outside, [0x800..0x1000, 0x9000..0x20000]);
+        let (there, outside) = divide(&(0x3000..0x5800), &areas, &parts);
+        assert_eq!((there, outside), (vec![0x3000..0x4000, 0x5000..0x5800], vec![]));
+    }
 }

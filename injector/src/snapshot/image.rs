@@ -15,7 +15,8 @@ use nix::{
 use crate::home::{Home, PAGE};
 use crate::trace::stopped::Stopped;
 use heapattach_process::{
-    addr::RemoteAddr, fault, memory::Memory, page_writes::PageWrites, presence::Presence, proc::Process, root::RootKind,
+    addr::RemoteAddr, fault, memory::Memory, page_writes::PageWrites, presence::Presence,
+    proc::Process, root::RootKind,
 };
 
 use super::{

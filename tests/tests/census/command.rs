@@ -62,7 +62,7 @@ fn sums_are_the_kernels_and_the_process_is_as_it_was() {
     let schema = Heapattach::new(["schema", "heap"]).run().expect(DONE).stdout;
     let schema: Value = serde_json::from_str(&schema).expect("a schema");
     let before = Before::of(&mut fixture);
-    for snapshot in ["fork", "stop"] {
+    for snapshot in ["fork", "stop", "early"] {
         // A thread on its way to sleep can touch a page of its stack meanwhile, once.
         let mut looks = (0..3).map(|_| {
             let resident = rss(fixture.pid());

@@ -27,7 +27,8 @@ fn calls(options: &[&str]) -> Option<Vec<String>> {
     fixture.resume();
     fixture.finish();
     let calls = outcome.calls();
-    assert!(calls.iter().any(|call| call == "clone"), "{calls:?}: {}", outcome.stderr);
+    let wanted = if options.contains(&"early") { "userfaultfd" } else { "clone" };
+    assert!(calls.iter().any(|call| call == wanted), "{calls:?}: {}", outcome.stderr);
     Some(calls)
 }
 
@@ -55,6 +56,11 @@ fn the_target_lives_when_who_looks_at_it_is_killed_and_can_be_cleaned() {
 #[test]
 fn the_same_where_it_is_watched_what_is_written() {
     killed_and_cleaned(&["--cold", "1ms"]);
+}
+
+#[test]
+fn the_same_where_memory_is_copied_early() {
+    killed_and_cleaned(&["--snapshot", "early"]);
 }
 
 fn killed_and_cleaned(options: &[&str]) {

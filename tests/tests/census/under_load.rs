@@ -32,12 +32,13 @@ fn usable(size: u64) -> u64 {
 }
 
 /// Blocks in use by usable size; `None` if that is doubted.
-fn look(fixture: &Fixture) -> Option<BTreeMap<u64, u64>> {
+fn look(fixture: &Fixture, snapshot: &str) -> Option<BTreeMap<u64, u64>> {
     let pid = fixture.pid().to_string();
-    let outcome = Heapattach::new(["heap", "-p", &pid, "--json"]).run();
+    let options = ["--snapshot", snapshot, "--max-pause=60s"];
+    let outcome = Heapattach::new([&["heap", "-p", &pid, "--json"], &options[..]].concat()).run();
     assert!(matches!(outcome.code(), Some(DONE | DOUBTED)), "{outcome:?}");
     let document: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-    assert_eq!(document["moment"]["method"], "fork", "{}", document["moment"]);
+    assert_eq!(document["moment"]["method"], snapshot, "{}", document["moment"]);
     if outcome.code() == Some(DOUBTED) {
         let doubts = &document["allocators"][0]["doubts"];
         assert!(doubts.to_string().contains("look again"), "{doubts}");
@@ -59,7 +60,7 @@ fn moments(count: u64) {
     let mut fixture = launch.arg(THREADS.to_string()).start();
     let before = Before::of(&mut fixture).loose();
     fixture.pause();
-    let still = look(&fixture).expect("a heap that stands still");
+    let still = look(&fixture, "fork").expect("a heap that stands still");
     fixture.resume();
     for size in SIZES {
         let found = of(&still, size);
@@ -70,7 +71,9 @@ fn moments(count: u64) {
     let mut doubted = 0;
     for moment in 0..count {
         fixture.advance(50);
-        let Some(blocks) = look(&fixture) else {
+        // By a clone, and by what was copied while the threads went on.
+        let snapshot = if moment % 2 == 0 { "fork" } else { "early" };
+        let Some(blocks) = look(&fixture, snapshot) else {
             doubted += 1;
             continue;
         };
@@ -91,7 +94,7 @@ fn moments(count: u64) {
     }
     println!("{doubted} of {count} moments were doubted");
     fixture.pause();
-    let after = look(&fixture).expect("a heap that stands still");
+    let after = look(&fixture, "fork").expect("a heap that stands still");
     assert_eq!(after.values().sum::<u64>(), all, "{after:?}, {still:?}");
     fixture.resume();
     before.assert_equal(&mut fixture, "after its moments");

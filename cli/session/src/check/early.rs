@@ -31,8 +31,7 @@ impl Inspection<'_> {
     /// Watches what is written, and copies.
     pub(super) fn copy_early(&self, session: &Session<'_>) -> Result<EarlyCopy, String> {
         let process = &session.target().process;
-        let (writes, stopped) =
-            watch_writes_in(session).map_err(|error| with_causes(&error))?;
+        let (writes, stopped) = watch_writes_in(session).map_err(|error| with_causes(&error))?;
         let mut early = EarlyCopy::new(process, writes, stopped);
         let room = Load::of(process).own_room();
         let copied = thread::scope(|scope| {

@@ -224,8 +224,8 @@ impl Inspection<'_> {
             Scene::of(&stop, std::slice::from_ref(home), &roots, &exits, session.static_tls())
                 .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let way = (choice.method, early);
-        let (mut image, kept) = Image::take(&stop, &mut scene, way, Some(home), until)
-            .map_err(|error| NoMoment {
+        let (mut image, kept) =
+            Image::take(&stop, &mut scene, way, Some(home), until).map_err(|error| NoMoment {
                 is_late: matches!(error, SnapshotError::OutOfTime { .. }),
                 why: with_causes(&error),
             })?;

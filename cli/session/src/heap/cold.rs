@@ -50,25 +50,7 @@ pub(super) struct Cold {
 impl Watching {
     /// Begins.
     pub(super) fn begin(target: &Target) -> Result<Self, Failed> {
-        let (watched, stopped) = watch_writes(target).map_err(|left| {
-            (Status::Left, format!("{} (target: {})", left.error, left.what.join("; ")))
-        })?;
-        let writes = watched.map_err(|error| {
-            let status = match error {
-                WatchError::Before(error) => return failed(error),
-                WatchError::HasItsOwn
-                | WatchError::Seccomp
-                | WatchError::VforkChild
-                | WatchError::Carrier(_)
-                | WatchError::Writes(_) => Status::Refused,
-                WatchError::NoCarrier
-                | WatchError::Memory(_)
-                | WatchError::Home(_)
-                | WatchError::Take(_) => Status::Failed,
-            };
-            let why = with_causes(&error);
-            (status, format!("writes cannot be watched: {why} (target: untouched)"))
-        })?;
+        let (writes, stopped) = watch(target)?;
         Ok(Self { writes, began: Instant::now(), stopped })
     }
 
@@ -85,6 +67,30 @@ impl Watching {
         let watched = self.writes.protected();
         Ok(Cold { pages, watched, time, stopped_us: micros(self.stopped) })
     }
+}
+
+/// Has it watched what is written; how long the process was stopped for it.
+pub(super) fn watch(target: &Target) -> Result<(PageWrites, Duration), Failed> {
+    let (watched, stopped) = watch_writes(target).map_err(|left| {
+        (Status::Left, format!("{} (target: {})", left.error, left.what.join("; ")))
+    })?;
+    let writes = watched.map_err(|error| {
+        let status = match error {
+            WatchError::Before(error) => return failed(error),
+            WatchError::HasItsOwn
+            | WatchError::Seccomp
+            | WatchError::VforkChild
+            | WatchError::Carrier(_)
+            | WatchError::Writes(_) => Status::Refused,
+            WatchError::NoCarrier
+            | WatchError::Memory(_)
+            | WatchError::Home(_)
+            | WatchError::Take(_) => Status::Failed,
+        };
+        let why = with_causes(&error);
+        (status, format!("writes cannot be watched: {why} (target: untouched)"))
+    })?;
+    Ok((writes, stopped))
 }
 
 impl Cold {

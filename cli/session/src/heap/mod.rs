@@ -12,6 +12,7 @@ mod asked;
 pub mod both_ends;
 mod cold;
 mod core;
+mod early;
 mod go;
 mod go_holders;
 mod holders;
@@ -220,7 +221,8 @@ fn take_after(
     report.moment.up_ms = target.process.running_for().and_then(whole);
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &before, &mut report),
-        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork | Snapshot::Early => {
+        Snapshot::Early => early::take(target, options, &before, &mut report),
+        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
             by_a_clone(target, options, &before, &mut report)
         }
     };

@@ -8,7 +8,7 @@ use std::{
 
 use heapattach_census::{Census, Live, Memory, Moment, Region, RegionKind, Thread, stats::Amount};
 use heapattach_injector::{
-    moment::{Exits, Scene, Standing},
+    moment::{Exits, Finished, Scene, Standing},
     target::Stopped,
 };
 use heapattach_process::{
@@ -78,6 +78,20 @@ impl Seen {
             }
         }
         Ok(())
+    }
+
+    /// The same by what was copied of it, while it is stopped.
+    pub(super) fn count_copied(&mut self, copied: &Finished) {
+        if Way::of(&self.regions) == Way::Smaps {
+            return;
+        }
+        for (region, own) in self.regions.iter().zip(&mut self.figures.usage) {
+            if !is_cloned(region) {
+                continue;
+            }
+            let (resident, swapped) = copied.amount(&region.range);
+            *own = Amount { resident, swapped };
+        }
     }
 
     /// The same of the process itself, while it is stopped.

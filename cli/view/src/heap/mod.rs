@@ -210,7 +210,9 @@ fn write_moment(page: &mut Page, report: &CensusReport) {
     }
     let how = match moment.method {
         Some(LookMethod::Fork) => "; its memory was kept by a clone, which has ended",
-        Some(LookMethod::Early) => "; its memory was copied beforehand, and in the stop what was written since",
+        Some(LookMethod::Early) => {
+            "; its memory was copied beforehand, and in the stop what was written since"
+        }
         Some(LookMethod::Stop | LookMethod::Copy) => "; its memory was read in the stop",
         Some(LookMethod::Nothing | LookMethod::Core) | None => "",
     };

@@ -54,6 +54,14 @@ impl PageWrites {
         self.still_there().map(|()| there)
     }
 
+    /// The same of any other memory of the process.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn there_besides(&self, range: &Range<u64>) -> Result<Vec<Pages>, WritesError> {
+        self.there_in(std::slice::from_ref(range))
+    }
+
     fn there_in(&self, share: &[Range<u64>]) -> Result<Vec<Pages>, WritesError> {
         let mut all: Vec<Pages> = Vec::new();
         for piece in share {

@@ -82,9 +82,20 @@ impl PageWrites {
         let pagemap = process.open_pagemap().map_err(refused("open pagemap"))?;
         requests::begin(&descriptor).map_err(WritesError::NoKernel)?;
         let mut writes = Self { descriptor, pagemap, areas: Vec::new(), protected: 0 };
+        // A map that changes while it is read can tell a place twice.
+        let mut areas = areas.to_vec();
+        areas.sort_by_key(|area| area.start);
         for area in areas {
-            match requests::register(&writes.descriptor, area) {
-                Ok(()) => writes.areas.push(area.clone()),
+            let end = writes.areas.last().map_or(0, |last| last.end);
+            let area = area.start.max(end)..area.end;
+            if area.start >= area.end {
+                continue;
+            }
+            match requests::register(&writes.descriptor, &area) {
+                Ok(()) => match writes.areas.last_mut() {
+                    Some(last) if last.end == area.start => last.end = area.end,
+                    _ => writes.areas.push(area),
+                },
                 // The process goes on: it is gone, or is another mapping by now.
                 Err(Errno::EINVAL | Errno::ENOMEM | Errno::EBUSY | Errno::EPERM) => {}
                 Err(errno) => return Err(refused("UFFDIO_REGISTER")(errno)),

@@ -25,6 +25,7 @@ const WP_ALLOWED: u64 = 1 << 0;
 const WRITTEN: u64 = 1 << 1;
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
+const ZERO: u64 = 1 << 5;
 /// What is found is protected.
 const PROTECT: u64 = 1 << 0;
 
@@ -95,6 +96,10 @@ pub struct Pages {
     pub range: Range<u64>,
     /// Whether they were written since they were protected, or never were protected.
     pub is_written: bool,
+    /// Whether they are in swap.
+    pub is_swapped: bool,
+    /// Whether they are the kernel's one page of zeros.
+    pub is_zero: bool,
 }
 
 /// Says what the descriptor is used for.
@@ -135,7 +140,10 @@ pub(super) fn scan(
         Wanted::There => (0, 0, 0),
     };
     // What is told divides ranges.
-    let told = if wanted == Wanted::There { WP_ALLOWED | WRITTEN } else { PRESENT | SWAPPED };
+    let told = match wanted {
+        Wanted::There => WP_ALLOWED | WRITTEN | SWAPPED | ZERO,
+        Wanted::Protect | Wanted::Unwritten | Wanted::WrittenAgain => PRESENT | SWAPPED,
+    };
     let mut found = vec![Found::default(); TOGETHER];
     let (mut all, mut at) = (Vec::new(), piece.start);
     while at < piece.end {
@@ -160,13 +168,27 @@ pub(super) fn scan(
         all.extend(found.iter().take(count).map(|found| Pages {
             range: found.start..found.end,
             is_written: found.categories & (WP_ALLOWED | WRITTEN) != WP_ALLOWED,
+            is_swapped: found.categories & SWAPPED != 0,
+            is_zero: found.categories & ZERO != 0,
         }));
         if scan.walk_end <= at {
             break;
         }
         at = scan.walk_end;
     }
-    Ok(all)
+    Ok(once(all))
+}
+
+/// Each page once, ascending: where there are more than 512 ranges kernels (6.18) tell some of them twice.
+fn once(mut all: Vec<Pages>) -> Vec<Pages> {
+    all.sort_by_key(|pages| pages.range.start);
+    let mut end = 0;
+    all.retain_mut(|pages| {
+        pages.range.start = pages.range.start.max(end);
+        end = end.max(pages.range.end);
+        pages.range.start < pages.range.end
+    });
+    all
 }
 
 /// The number of a request that reads and writes so many bytes.
@@ -195,4 +217,21 @@ pub(super) fn own_descriptor() -> Option<OwnedFd> {
     let number = i32::try_from(Errno::result(number).ok()?).ok()?;
     // SAFETY: the kernel just made this descriptor for us, and we wrap it once.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_twice_counts_once() {
+        let pages = |range: Range<u64>| Pages {
+            range,
+            is_written: false,
+            is_swapped: false,
+            is_zero: false,
+        };
+        let told = [0..4, 6..8, 2..4, 6..8, 8..10, 7..12].map(pages).to_vec();
+        assert_eq!(once(told), [0..4, 6..8, 8..10, 10..12].map(pages));
+    }
 }
