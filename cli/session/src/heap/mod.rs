@@ -14,6 +14,7 @@ mod cold;
 mod core;
 mod go;
 mod go_holders;
+mod go_stacks;
 mod holders;
 mod known;
 mod labels;
