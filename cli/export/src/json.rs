@@ -70,6 +70,7 @@ fn about(ledger: &Ledger) -> Value {
             "missed_frees": loss.missed_frees,
         },
         "blind": about.blind,
+        "types": about.types,
         "missing_symbols": about.missing_symbols,
         "ends": about.ends,
         "temporary_ms": about.temporary_ms,
