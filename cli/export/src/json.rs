@@ -51,7 +51,7 @@ fn field(
 fn about(ledger: &Ledger) -> Value {
     let about = &ledger.about;
     let loss = about.loss;
-    json!({
+    let mut told = json!({
         "pid": about.pid,
         "command": about.command,
         "began": about.began,
@@ -70,11 +70,14 @@ fn about(ledger: &Ledger) -> Value {
             "missed_frees": loss.missed_frees,
         },
         "blind": about.blind,
-        "types": about.types,
         "missing_symbols": about.missing_symbols,
         "ends": about.ends,
         "temporary_ms": about.temporary_ms,
-    })
+    });
+    if !about.types.is_empty() {
+        told["types"] = json!(about.types);
+    }
+    told
 }
 
 fn modules(ledger: &Ledger) -> impl Iterator<Item = Value> {

@@ -31,6 +31,7 @@ pub struct Whose {
     missing: Vec<String>,
     unseen: Vec<String>,
     /// The types that its code allocates, one a line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     types: Vec<String>,
     missing_symbols: Vec<String>,
     cuts: Vec<String>,
