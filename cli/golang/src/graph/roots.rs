@@ -109,7 +109,7 @@ pub struct Roots {
 
 impl Roots {
     /// What leads from variables whose types are known: from those of the program, and from those of functions. These come
-    /// before the other words of stacks then: what both lead to is rather called by a variable.
+    /// before the other words of their stacks then: what both lead to is rather called by a variable.
     pub fn know(&mut self, known: KnownVariables<'_>) -> [Vec<(Object, Slot)>; 2] {
         let is_stack = |root: &Root| matches!(root.holder, Holder::Stack(..));
         let first = self.all.iter().position(is_stack).unwrap_or(self.all.len());
@@ -121,14 +121,16 @@ impl Roots {
         for root in self.all[..first].iter().filter(|root| root.is_start) {
             in_variables.extend(of(root).map(|slot| (root.target, slot)));
         }
-        let (mut variables, mut others) = (Vec::new(), Vec::new());
+        // Those of one goroutine follow each other.
+        let mut others = Vec::new();
         for root in self.all.drain(first..) {
             let slot = of(&root);
-            if slot.is_some() { &mut variables } else { &mut others }.push(root);
+            let number = if let Holder::Stack(number, _) = root.holder { number } else { 0 };
+            others.push(((number, slot.is_none()), root));
             on_stacks.extend(slot.filter(|_| root.is_start).map(|slot| (root.target, slot)));
         }
-        self.all.append(&mut variables);
-        self.all.append(&mut others);
+        others.sort_by_key(|(key, _)| *key);
+        self.all.extend(others.into_iter().map(|(_, root)| root));
         [in_variables, on_stacks]
     }
 }
