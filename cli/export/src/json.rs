@@ -51,7 +51,7 @@ fn field(
 fn about(ledger: &Ledger) -> Value {
     let about = &ledger.about;
     let loss = about.loss;
-    json!({
+    let mut told = json!({
         "pid": about.pid,
         "command": about.command,
         "began": about.began,
@@ -73,7 +73,11 @@ fn about(ledger: &Ledger) -> Value {
         "missing_symbols": about.missing_symbols,
         "ends": about.ends,
         "temporary_ms": about.temporary_ms,
-    })
+    });
+    if !about.types.is_empty() {
+        told["types"] = json!(about.types);
+    }
+    told
 }
 
 fn modules(ledger: &Ledger) -> impl Iterator<Item = Value> {

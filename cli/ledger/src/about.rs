@@ -47,6 +47,9 @@ pub struct About {
     pub loss: Loss,
     /// What could not be seen: modules, functions that are not hooked.
     pub blind: Vec<String>,
+    /// The types that its code allocates, where the code states them: those of most bytes in use first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSum>,
     /// Runtimes of languages in this process, and what is seen of their memory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<Runtime>,
@@ -82,6 +85,24 @@ pub struct About {
     pub part: Vec<String>,
     /// Blocks that live shorter are temporary.
     pub temporary_ms: u64,
+}
+
+/// What was allocated of one type: an estimate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TypeSum {
+    /// The type, if the code states it.
+    pub class: Option<String>,
+    /// Stacks that allocate it.
+    pub stacks: u64,
+    /// Blocks in use.
+    pub live_blocks: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+    /// Blocks that were allocated.
+    pub allocated_blocks: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
 }
 
 /// A mapping that came by no hooked function.

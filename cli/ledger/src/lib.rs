@@ -51,7 +51,7 @@ pub mod sample;
 pub mod stack_trie;
 mod stacks;
 
-pub use about::{About, Loss, Unhooked};
+pub use about::{About, Loss, TypeSum, Unhooked};
 pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module};
 pub use course::{Cell, Course, Fate};

@@ -19,6 +19,8 @@ use heapattach_text::quantity;
 /// Sites that are told with callers; blind spots are told shortly, too.
 const WITH_CALLERS: usize = 3;
 const BLIND: usize = 4;
+/// Types that are told.
+const TYPES: usize = 8;
 /// Columns of a bar.
 const BAR: usize = 10;
 
@@ -41,6 +43,7 @@ pub fn write(summary: &Summary, page: &mut Page) {
     page.gap();
     write_sites(summary, page);
     write_mapped(summary, page);
+    write_types(summary, page);
     page.gap();
     if !summary.temporary_by.is_empty() {
         let text = format!(
@@ -112,6 +115,33 @@ fn write_sites(summary: &Summary, page: &mut Page) {
     if summary.more_sites > 0 {
         let places = if summary.more_sites == 1 { "place" } else { "places" };
         let text = format!("{} more {places} (--view sites)", summary.more_sites);
+        page.line([Span::new(Ink::Dim, text)]);
+    }
+}
+
+/// The types that its code allocates.
+fn write_types(summary: &Summary, page: &mut Page) {
+    if !summary.types.iter().any(|row| row.class.is_some()) {
+        return;
+    }
+    page.gap();
+    let mut table = Table::new([
+        Column::right("in use"),
+        Column::right("allocated").spare(),
+        Column::left("type, as the code of the sampled stacks states it"),
+    ]);
+    for row in summary.types.iter().take(TYPES) {
+        let class = row.class.as_deref().unwrap_or("?");
+        let cells: [Cell; 3] = [
+            quantity::bytes(row.live_bytes).into(),
+            quantity::bytes(row.allocated_bytes).into(),
+            Span::new(Ink::Bold, class).into(),
+        ];
+        table.row(cells);
+    }
+    table.write(page);
+    if summary.types.len() > TYPES {
+        let text = format!("{} more types (--json)", summary.types.len() - TYPES);
         page.line([Span::new(Ink::Dim, text)]);
     }
 }

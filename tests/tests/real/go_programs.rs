@@ -1,5 +1,12 @@
 //! Programs of Go that people run, stripped, with C in them and under load: their profile, what their runtime counts and
 //! their objects, beside what they tell themselves; and they answer as before.
+//!
+//! Some are not in the CI (containerd needs root):
+//!
+//! ```text
+//! apt-get install etcd-server caddy syncthing nats-server containerd
+//! cargo test -p heapattach-tests --test real -- --ignored --nocapture tells_its_heap
+//! ```
 
 use std::{
     collections::HashMap,
@@ -32,12 +39,12 @@ fn ask(port: u16, request: &str) -> Option<String> {
 }
 
 fn get(port: u16, path: &str) -> Option<String> {
-    ask(port, &format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"))
+    ask(port, &format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n"))
 }
 
 /// What a program tells of its own runtime.
-fn metrics(port: u16) -> HashMap<String, f64> {
-    let text = get(port, "/metrics").expect("it answers");
+fn metrics(port: u16, path: &str) -> HashMap<String, f64> {
+    let text = get(port, path).expect("it answers");
     let of = |line: &str| {
         let (name, number) = line.split_once(' ')?;
         Some((name.to_owned(), number.trim().parse().ok()?))
@@ -45,22 +52,41 @@ fn metrics(port: u16) -> HashMap<String, f64> {
     text.lines().filter_map(of).collect()
 }
 
-struct Program {
+/// What is known of a program.
+#[derive(Clone, Copy)]
+struct Kind {
     name: &'static str,
+    /// What has it.
+    package: &'static str,
     /// Functions of it are called so.
     own: &'static str,
+    /// What it is asked, and a part of each answer.
+    path: &'static str,
+    answer: &'static str,
+    /// Whether that has what its runtime counts.
+    has_figures: bool,
+    /// Bytes that it has in use at least.
+    least: u64,
+}
+
+impl Kind {
+    const fn new(name: &'static str, own: &'static str) -> Self {
+        let (path, answer) = ("/metrics", "go_goroutines ");
+        Self { name, package: name, own, path, answer, has_figures: true, least: 1 << 20 }
+    }
+}
+
+struct Program {
+    kind: Kind,
     server: Server,
     port: u16,
 }
 
 impl Program {
-    fn start(
-        name: &'static str,
-        own: &'static str,
-        args: &dyn Fn(&Path, u16) -> Vec<String>,
-    ) -> Option<Self> {
+    fn start(kind: Kind, args: &dyn Fn(&Path, u16) -> Vec<String>) -> Option<Self> {
+        let Kind { name, package, .. } = kind;
         let Some(program) = installed(name) else {
-            skip(&format!("no {name} here"), &format!("apt-get install {name}"));
+            skip(&format!("no {name} here"), &format!("apt-get install {package}"));
             return None;
         };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -68,9 +94,9 @@ impl Program {
         drop(listener);
         let directory = Server::directory(name).expect("a folder");
         let mut command = Command::new(program);
-        command.args(args(&directory, port));
-        match Server::start(command, directory, || get(port, "/metrics").is_some()) {
-            Ok(server) => Some(Self { name, own, server, port }),
+        command.args(args(&directory, port)).env("HOME", &directory);
+        match Server::start(command, directory, || get(port, kind.path).is_some()) {
+            Ok(server) => Some(Self { kind, server, port }),
             Err(StartError::Missing(cure)) => {
                 skip(&format!("no {name} here"), cure);
                 None
@@ -81,11 +107,11 @@ impl Program {
 
     /// Questions that allocate in it, every answer checked.
     fn load(&self) -> Load {
-        let (port, name) = (self.port, self.name);
+        let (port, Kind { name, path, answer: part, .. }) = (self.port, self.kind);
         Load::default().with(move |tally| {
             while tally.goes_on() {
-                let answer = get(port, "/metrics").ok_or(format!("{name} does not answer"))?;
-                if !answer.contains("go_goroutines ") {
+                let answer = get(port, path).ok_or(format!("{name} does not answer"))?;
+                if !answer.contains(part) {
                     return Err(format!("{name} answers: {answer}"));
                 }
                 tally.answered(1);
@@ -106,13 +132,18 @@ impl Program {
 
     /// The runtime's counts are those that the program tells just before or after.
     fn allocator(&self) {
-        let before = metrics(self.port);
+        let figures = || self.kind.has_figures.then(|| metrics(self.port, self.kind.path));
+        let before = figures();
         let report = self.json(&["allocator", "-p", "PID", "--json"]);
-        let after = metrics(self.port);
+        let after = figures();
         let allocators = report["allocators"].as_array().expect("allocators");
         let own = allocators.iter().find(|one| one["allocator"] == "go").expect("Go's");
-        let name = self.name;
+        let name = self.kind.name;
         assert!(own["version"].as_str().is_some_and(|text| text.starts_with("go1.")), "{own:#}");
+        let Some((before, after)) = before.zip(after) else {
+            let goroutines = own["stats"]["NumGoroutine"].as_f64();
+            return assert!(goroutines.is_some_and(|number| number > 2.0), "{name}: {own:#}");
+        };
         for (told, number) in [("go_memstats_sys_bytes", "Sys"), ("go_goroutines", "NumGoroutine")]
         {
             let bounds = [before[told], after[told]];
@@ -132,14 +163,14 @@ impl Program {
     /// All objects are told, and what holds them.
     fn heap(&self) {
         let report = self.json(&["heap", "-p", "PID", "--view", "holders", "--json"]);
-        let (go, found, name) = (&report["go"], &report["holders"], self.name);
+        let (go, found, name) = (&report["go"], &report["holders"], self.kind.name);
         assert!(go["error"].is_null() && found["error"].is_null(), "{name}: {go:#} {found:#}");
         let allocators = report["allocators"].as_array().expect("allocators").iter();
         let is_exact: Vec<_> = allocators.map(|one| (&one["name"], &one["is_exact"])).collect();
         assert!(is_exact.contains(&(&"go".into(), &true.into())), "{name}: {is_exact:?}");
         let bytes = |of: &Value| of["bytes"].as_u64().expect("a number");
         assert_eq!(found["reached"], go["reached"], "{name}");
-        assert!(bytes(&go["reached"]) > 1 << 20, "{name}: {}", go["reached"]);
+        assert!(bytes(&go["reached"]) > self.kind.least, "{name}: {}", go["reached"]);
         assert!(go["goroutines"].as_u64() > Some(5), "{name}: {}", go["goroutines"]);
         // Nothing waits for ever in them.
         assert!(go["leaked_goroutines"].as_u64() <= Some(2), "{name}: {:#}", go["leaked"]);
@@ -147,25 +178,35 @@ impl Program {
         let top: u64 =
             rows.filter(|row| row["before"].is_null()).map(|row| bytes(&row["retained"])).sum();
         let reached = bytes(&found["reached"]);
+        let typed = bytes(&go["typed"]) * 1000 / reached.max(1);
+        println!("{name}: {reached} bytes, of which {typed} in 1000 have a known type");
         // Rows that retain little are not told.
         assert!(top <= reached && top * 10 >= reached * 8, "{name}: {top} of {reached}");
+    }
+
+    fn has_c(&self) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.server.pid()));
+        maps.expect("it runs").contains("/libc.so")
     }
 
     /// What its functions allocated is told, and it is as it was.
     fn session(&self) {
         let words = ["-p", "PID", "--duration", "1s", "--no-record", "--json"];
         let report = self.json(&words);
-        assert_eq!(report["target"], "restored", "{}", self.name);
+        // With a C library it has hooks for a while.
+        let state = if self.has_c() { "restored" } else { "untouched" };
+        assert_eq!(report["target"], state, "{}", self.kind.name);
         assert!(report["left"].as_array().is_none_or(Vec::is_empty), "{}", report["left"]);
         let processes = report["processes"].as_array().into_iter().flatten();
         let mut all = processes.chain([&report]);
         let of_go = |one: &&Value| {
             let sites = one["heap"]["sites"].as_array().into_iter().flatten();
             let mut frames = sites.flat_map(|site| site["frames"].as_array().into_iter().flatten());
-            frames
-                .any(|frame| frame["function"].as_str().is_some_and(|name| name.contains(self.own)))
+            frames.any(|frame| {
+                frame["function"].as_str().is_some_and(|name| name.contains(self.kind.own))
+            })
         };
-        assert!(all.any(|one| of_go(&one)), "{}: {report:#}", self.name);
+        assert!(all.any(|one| of_go(&one)), "{}: {report:#}", self.kind.name);
     }
 }
 
@@ -178,14 +219,14 @@ fn look(program: &Program) {
         wait_until("it goes on", PATIENCE, || load.answered() > before + 10);
     }
     if let Err(complaint) = load.finish() {
-        panic!("{}: {complaint}", program.name);
+        panic!("{}: {complaint}", program.kind.name);
     }
 }
 
 #[test]
 fn prometheus_tells_its_heap_and_its_runtime_and_goes_on() {
-    let own = "github.com/prometheus/";
-    let program = Program::start("prometheus", own, &|folder, port| {
+    let kind = Kind::new("prometheus", "github.com/prometheus/");
+    let program = Program::start(kind, &|folder, port| {
         let config = folder.join("prometheus.yml");
         let text = format!(
             "global:\n  scrape_interval: 1s\nscrape_configs:\n- job_name: own\n  static_configs:\n  - targets: \
@@ -203,12 +244,96 @@ fn prometheus_tells_its_heap_and_its_runtime_and_goes_on() {
 
 #[test]
 fn victoria_metrics_tells_its_heap_and_its_runtime_and_goes_on() {
-    let own = "github.com/VictoriaMetrics/";
-    let program = Program::start("victoria-metrics", own, &|folder, port| {
+    let kind = Kind::new("victoria-metrics", "github.com/VictoriaMetrics/");
+    let program = Program::start(kind, &|folder, port| {
         vec![
             format!("-storageDataPath={}", folder.join("data").display()),
             format!("-httpListenAddr=127.0.0.1:{port}"),
         ]
+    });
+    program.iter().for_each(look);
+}
+
+#[test]
+#[ignore = "not in the CI: half a minute"]
+fn etcd_tells_its_heap_and_its_runtime_and_goes_on() {
+    let kind = Kind { package: "etcd-server", ..Kind::new("etcd", "go.etcd.io/") };
+    let program = Program::start(kind, &|folder, port| {
+        let url = format!("http://127.0.0.1:{port}");
+        vec![
+            format!("--data-dir={}", folder.join("data").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+        ]
+    });
+    program.iter().for_each(look);
+}
+
+#[test]
+#[ignore = "not in the CI: half a minute"]
+fn caddy_tells_its_heap_and_its_runtime_and_goes_on() {
+    let kind = Kind::new("caddy", "github.com/caddyserver/");
+    let program = Program::start(kind, &|folder, port| {
+        let config = folder.join("caddy.json");
+        let text = format!("{{\"admin\": {{\"listen\": \"127.0.0.1:{port}\"}}}}");
+        std::fs::write(&config, text).expect("a folder of ours");
+        ["run", "--config"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([config.display().to_string()])
+            .collect()
+    });
+    program.iter().for_each(look);
+}
+
+#[test]
+#[ignore = "not in the CI: half a minute"]
+fn nats_server_tells_its_heap_and_its_runtime_and_goes_on() {
+    let (path, answer) = ("/varz", "\"connections\"");
+    let own = "github.com/nats-io/";
+    let kind = Kind { path, answer, has_figures: false, ..Kind::new("nats-server", own) };
+    let kind = Kind { least: 256 << 10, ..kind };
+    let program = Program::start(kind, &|_, port| {
+        let port = port.to_string();
+        ["-a", "127.0.0.1", "-p", "-1", "-m", &port].map(str::to_owned).to_vec()
+    });
+    program.iter().for_each(look);
+}
+
+#[test]
+#[ignore = "not in the CI: half a minute"]
+fn syncthing_tells_its_heap_and_its_runtime_and_goes_on() {
+    let (path, answer) = ("/meta.js", "deviceID");
+    let own = "github.com/syncthing/";
+    let kind = Kind { path, answer, has_figures: false, ..Kind::new("syncthing", own) };
+    let kind = Kind { least: 256 << 10, ..kind };
+    let program = Program::start(kind, &|folder, port| {
+        vec![
+            "serve".to_owned(),
+            "--no-browser".to_owned(),
+            // What it keeps running is itself, in a child.
+            "--no-restart".to_owned(),
+            format!("--home={}", folder.join("home").display()),
+            format!("--gui-address=http://127.0.0.1:{port}"),
+        ]
+    });
+    program.iter().for_each(look);
+}
+
+#[test]
+#[ignore = "not in the CI: half a minute"]
+fn containerd_tells_its_heap_and_its_runtime_and_goes_on() {
+    let kind = Kind { path: "/v1/metrics", ..Kind::new("containerd", "github.com/containerd/") };
+    let program = Program::start(kind, &|folder, port| {
+        let config = folder.join("config.toml");
+        let place = folder.display();
+        let text = format!(
+            "version = 2\nroot = \"{place}/root\"\nstate = \"{place}/state\"\n[grpc]\naddress = \
+             \"{place}/socket\"\n[metrics]\naddress = \"127.0.0.1:{port}\"\n"
+        );
+        std::fs::write(&config, text).expect("a folder of ours");
+        vec![format!("--config={}", config.display())]
     });
     program.iter().for_each(look);
 }

@@ -119,7 +119,7 @@ impl Variables {
 }
 
 /// The debug data that it is read of.
-struct Reading<'s>(Debug<'s>);
+pub(super) struct Reading<'s>(pub(super) Debug<'s>);
 
 impl<'s> Reading<'s> {
     fn variables_of(&self, unit: &Unit<Bytes<'s>>, all: &mut Variables) -> gimli::Result<()> {
@@ -175,7 +175,7 @@ impl<'s> Reading<'s> {
     }
 
     /// The pointers of a value that lies there.
-    fn flatten(
+    pub(super) fn flatten(
         &self,
         place: Place,
         at: u64,

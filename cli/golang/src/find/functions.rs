@@ -28,9 +28,12 @@ pub struct Functions {
     pub module: u64,
     /// Code, from the first function to behind the last.
     pub text: Range<u64>,
-    /// By function: where it begins, behind the text, and where its name is.
-    all: Vec<(u32, u32)>,
+    /// By function: where it begins, behind the text, where its name is, and where its head.
+    all: Vec<(u32, u32, u32)>,
     names: u64,
+    /// What the last is counted from, and what its own tables are.
+    heads: u64,
+    tables: u64,
 }
 
 /// The table of a module.
@@ -38,6 +41,7 @@ struct Table {
     at: u64,
     count: u64,
     names: u64,
+    tables: u64,
     functions: u64,
 }
 
@@ -78,9 +82,10 @@ impl Functions {
             }
             last = begin;
             let head = moment.word(table.functions.checked_add(place)?)?;
-            all.push((begin, u32::try_from(head >> 32).ok()?));
+            all.push((begin, u32::try_from(head >> 32).ok()?, u32::try_from(place).ok()?));
         }
-        Some(Self { module, text: start..end, all, names: table.names })
+        let (names, heads, tables) = (table.names, table.functions, table.tables);
+        Some(Self { module, text: start..end, all, names, heads, tables })
     }
 
     /// How many there are.
@@ -96,25 +101,34 @@ impl Functions {
     /// The name of the function that has an address.
     pub fn name(&self, moment: &Moment<'_>, code: u64) -> Option<String> {
         let offset = code.checked_sub(self.text.start).filter(|_| code < self.text.end)?;
-        let behind = self.all.partition_point(|(begin, _)| u64::from(*begin) <= offset);
-        let (_, name) = self.all.get(behind.checked_sub(1)?)?;
+        let behind = self.all.partition_point(|(begin, ..)| u64::from(*begin) <= offset);
+        let (_, name, _) = self.all.get(behind.checked_sub(1)?)?;
         name_at(moment, self.names.checked_add(u64::from(*name))?)
     }
 
     /// Where the function lies that has an address.
     pub fn range(&self, code: u64) -> Option<Range<u64>> {
         let offset = code.checked_sub(self.text.start).filter(|_| code < self.text.end)?;
-        let behind = self.all.partition_point(|(begin, _)| u64::from(*begin) <= offset);
-        let (begin, _) = self.all.get(behind.checked_sub(1)?)?;
+        let behind = self.all.partition_point(|(begin, ..)| u64::from(*begin) <= offset);
+        let (begin, ..) = self.all.get(behind.checked_sub(1)?)?;
         let end =
             self.all.get(behind).map_or(self.text.end, |next| self.text.start + u64::from(next.0));
         Some(self.text.start + u64::from(*begin)..end)
     }
 
+    /// Where the function begins that has an address, where its head is, and where its tables are.
+    pub(super) fn head(&self, code: u64) -> Option<(u64, u64, u64)> {
+        let offset = code.checked_sub(self.text.start).filter(|_| code < self.text.end)?;
+        let behind = self.all.partition_point(|(begin, ..)| u64::from(*begin) <= offset);
+        let (begin, _, head) = self.all.get(behind.checked_sub(1)?)?;
+        let begin = self.text.start + u64::from(*begin);
+        Some((begin, self.heads.checked_add(u64::from(*head))?, self.tables))
+    }
+
     /// Where each of the runtime's own functions lies, by name.
     pub fn of_runtime(&self, moment: &Moment<'_>, mut each: impl FnMut(String, Range<u64>)) {
         let first = u64::from_le_bytes(*b"runtime.");
-        for (index, (begin, name)) in self.all.iter().enumerate() {
+        for (index, (begin, name, _)) in self.all.iter().enumerate() {
             let at = self.names.saturating_add(u64::from(*name));
             if moment.word(at) != Some(first) {
                 continue;
@@ -123,7 +137,7 @@ impl Functions {
             let end = self
                 .all
                 .get(index + 1)
-                .map_or(self.text.end, |(next, _)| self.text.start + u64::from(*next));
+                .map_or(self.text.end, |(next, ..)| self.text.start + u64::from(*next));
             if let Some(name) = name_at(moment, at).filter(|_| end - start < LARGEST_FUNCTION) {
                 each(name, start..end);
             }
@@ -175,7 +189,10 @@ fn table(head: &[u8], at: u64) -> Option<Table> {
     let [names, units, files, lines, functions] = parts[..] else { return None };
     let is_order = names < units && units < files && files <= lines && lines <= functions;
     let is_near = functions < 1 << 32;
-    (is_order && is_near).then(|| Table { at, count, names: at + names, functions: at + functions })
+    (is_order && is_near).then(|| {
+        let [names, tables, functions] = [names, lines, functions].map(|part| at + part);
+        Table { at, count, names, tables, functions }
+    })
 }
 
 /// Where the runtime's data of the module is: its first word leads to the table, the next to its names.

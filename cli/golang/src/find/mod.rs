@@ -10,10 +10,13 @@
 //! not answered.
 
 mod build_info;
+mod frames;
 mod functions;
+mod pc_table;
 mod votes;
 
 pub use build_info::Release;
+pub use frames::{Frame, Frames};
 pub use functions::Functions;
 pub use votes::Found;
 pub(crate) use {

@@ -47,7 +47,7 @@ pub struct Objects<'a, 'm> {
     pub types: &'a Types<'a, 'm>,
 }
 
-/// Variables whose types are known: where a pointer lies, and what it leads to.
+/// Variables whose types are known, those of functions too: where a pointer lies, and what it leads to.
 pub type KnownVariables<'k> = &'k dyn Fn(u64) -> Option<Slot>;
 
 /// What the code states that allocated objects, by their stack and size.
@@ -63,15 +63,15 @@ pub fn types<'a, 'm>(
 }
 
 impl<'a, 'm> Objects<'a, 'm> {
-    /// Reads all of it.
+    /// Reads all of it, with these goroutines.
     ///
     /// # Errors
     /// When the heap cannot be told.
     pub fn read(
         moment: &'a Moment<'m>,
         types: &'a Types<'a, 'm>,
-        layout: &Layout,
-        variables: &Variables,
+        (layout, variables): (&Layout, &Variables),
+        goroutines: Vec<Goroutine>,
         known: KnownVariables<'_>,
         stated: Stated<'_>,
     ) -> Result<Self, GraphError> {
@@ -79,14 +79,14 @@ impl<'a, 'm> Objects<'a, 'm> {
         let pointers = Pointers::new(moment, types, layout, variables)
             .ok_or(GraphError::Bitmaps(layout.minor))?;
         let mut references = References::of(moment, &heap, &pointers, types);
-        let goroutines = Goroutine::all(moment, layout, variables);
-        let roots = Roots::of(moment, layout, variables, &heap, types, &references, &goroutines);
+        let mut roots =
+            Roots::of(moment, layout, variables, &heap, types, &references, &goroutines);
+        let [in_variables, on_stacks] = roots.know(known);
         // The runtime's list of goroutines leads to what each waits on: that is rather held by its stack.
         let own = goroutines.iter().filter_map(|one| Some(heap.find(one.at)?.0));
         let own: Vec<Object> = own.collect();
         let marks = Marks::of(&heap, &references, &roots.all, &own);
         let leaked = Leaked::of(moment, layout, &heap, &references, &goroutines, &roots.all);
-        let known = roots.known(known);
         let seeds = &roots.seeds;
         let stated = || {
             let own = roots.sampled.iter().filter_map(|sampled| {
@@ -95,7 +95,8 @@ impl<'a, 'm> Objects<'a, 'm> {
             });
             own.collect()
         };
-        let (minor, known) = (layout.minor, Known { variables: &known, stated: &stated });
+        let known = Known { variables: &in_variables, stated: &stated, on_stacks: &on_stacks };
+        let minor = layout.minor;
         let typing = Typing::of(moment, &heap, &references, types, seeds, &known, minor);
         // They have told what they tell.
         references.seeds = Vec::<Seed>::new();

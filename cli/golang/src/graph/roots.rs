@@ -108,13 +108,30 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// What leads from variables whose types are known.
-    pub fn known(&self, known: KnownVariables<'_>) -> Vec<(Object, Slot)> {
+    /// What leads from variables whose types are known: from those of the program, and from those of functions. These come
+    /// before the other words of their stacks then: what both lead to is rather called by a variable.
+    pub fn know(&mut self, known: KnownVariables<'_>) -> [Vec<(Object, Slot)>; 2] {
+        let is_stack = |root: &Root| matches!(root.holder, Holder::Stack(..));
+        let first = self.all.iter().position(is_stack).unwrap_or(self.all.len());
         let of = |root: &Root| match root.holder {
-            Holder::Variable(at) if root.is_start => Some((root.target, known(at)?)),
-            Holder::Variable(_) | Holder::Finalizer | Holder::Stack(..) => None,
+            Holder::Variable(at) | Holder::Stack(_, at) if at != 0 => known(at),
+            Holder::Variable(_) | Holder::Stack(..) | Holder::Finalizer => None,
         };
-        self.all.iter().filter_map(of).collect()
+        let (mut in_variables, mut on_stacks) = (Vec::new(), Vec::new());
+        for root in self.all[..first].iter().filter(|root| root.is_start) {
+            in_variables.extend(of(root).map(|slot| (root.target, slot)));
+        }
+        // Those of one goroutine follow each other.
+        let mut others = Vec::new();
+        for root in self.all.drain(first..) {
+            let slot = of(&root);
+            let number = if let Holder::Stack(number, _) = root.holder { number } else { 0 };
+            others.push(((number, slot.is_none()), root));
+            on_stacks.extend(slot.filter(|_| root.is_start).map(|slot| (root.target, slot)));
+        }
+        others.sort_by_key(|(key, _)| *key);
+        self.all.extend(others.into_iter().map(|(_, root)| root));
+        [in_variables, on_stacks]
     }
 }
 

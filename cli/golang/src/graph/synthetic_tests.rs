@@ -1,15 +1,17 @@
 //! A small heap of a made-up release, written word by word: what is in it is known, and any word of it can be
 //! damaged.
 
-use heapattach_census::{Answer, Walker, synthetic::Synthetic};
+use heapattach_census::{Answer, Moment, Walker, synthetic::Synthetic};
 use proptest::prelude::*;
 
 use super::{
+    goroutine::Goroutine,
     heap::Sum,
     layout::{Field, Layout, Variables},
-    objects::{Objects, types},
+    objects::{GraphError, Objects, types},
     paths::Paths,
     roots::Holder,
+    types::Types,
     waiting,
     walker::Runtime,
 };
@@ -197,6 +199,16 @@ fn goroutines(memory: &mut Synthetic, layout: &Layout) {
     memory.write(STACKS + 0xfa8, NODES + 3 * 64);
 }
 
+fn read<'a, 'm>(
+    moment: &'a Moment<'m>,
+    types: &'a Types<'a, 'm>,
+    layout: &Layout,
+    variables: &Variables,
+) -> Result<Objects<'a, 'm>, GraphError> {
+    let goroutines = Goroutine::all(moment, layout, variables);
+    Objects::read(moment, types, (layout, variables), goroutines, &|_| None, &|_, _| None)
+}
+
 fn named(holder: &Holder) -> Vec<String> {
     match holder {
         Holder::Variable(at) => vec![format!("main.variable{}", (at - DATA) / 8)],
@@ -210,8 +222,7 @@ fn what_is_reached_and_by_whom_is_known_and_so_are_types() {
     let (memory, layout, variables) = (heap(), layout(), variables());
     let moment = memory.moment();
     let types = types(&moment, &layout, &variables);
-    let objects =
-        Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None).unwrap();
+    let objects = read(&moment, &types, &layout, &variables).unwrap();
     assert_eq!(objects.heap.counted, Sum { objects: 11, bytes: 4 * 64 + 6 * 16 + 1024 });
     assert_eq!(objects.heap.counted, objects.heap.allocated());
     // All but node 2 and leaves 1, 4 and 5.
@@ -246,8 +257,7 @@ fn a_channel_that_a_variable_leads_to_is_not_waited_on_for_ever() {
     memory.write(NODES + 64, NODES + 3 * 64);
     let moment = memory.moment();
     let types = types(&moment, &layout, &variables);
-    let objects =
-        Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None).unwrap();
+    let objects = read(&moment, &types, &layout, &variables).unwrap();
     assert!(objects.leaked.goroutines.is_empty());
 }
 
@@ -288,7 +298,7 @@ proptest! {
         }
         let moment = memory.moment();
         let types = types(&moment, &layout, &variables);
-        if let Ok(objects) = Objects::read(&moment, &types, &layout, &variables, &|_| None, &|_, _| None) {
+        if let Ok(objects) = read(&moment, &types, &layout, &variables) {
             prop_assert!(objects.marks.reached.objects <= objects.heap.slots() as u64);
             let paths = Paths::of(&objects, &mut |_| vec!["root".to_owned()]);
             let all: u64 = paths.nodes.iter().map(|node| node.own.objects).sum();

@@ -91,6 +91,8 @@ pub struct Known<'k> {
     pub variables: &'k [(Object, Slot)],
     /// What the code states that allocated objects.
     pub stated: &'k dyn Fn() -> Vec<(Object, SiteType)>,
+    /// What variables of functions lead to: a pointer into the beginning of a larger object looks like one to it.
+    pub on_stacks: &'k [(Object, Slot)],
 }
 
 impl Typing {
@@ -115,6 +117,8 @@ impl Typing {
         known.variables.iter().for_each(|(object, slot)| spread.lead(*object, slot));
         spread.follow();
         (known.stated)().into_iter().for_each(|(object, of)| spread.state(object, of));
+        spread.follow();
+        known.on_stacks.iter().for_each(|(object, slot)| spread.lead(*object, slot));
         spread.follow();
         spread.typing
     }

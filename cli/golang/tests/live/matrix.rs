@@ -13,6 +13,7 @@ use heapattach_golang::{
     Go, dwarf,
     find::FindError,
     graph::{
+        goroutine::Goroutine,
         heap::Sum,
         objects::{self, Objects},
     },
@@ -72,7 +73,9 @@ fn look(teller: &Teller, with_debug_data: bool) -> Found {
             let (layout, variables) = (&runtime.layout, &runtime.variables);
             let types = objects::types(moment, layout, variables);
             let nothing = &|_: &[u64], _| None;
-            let objects = Objects::read(moment, &types, layout, variables, &|_| None, nothing);
+            let goroutines = Goroutine::all(moment, layout, variables);
+            let of = (layout, variables);
+            let objects = Objects::read(moment, &types, of, goroutines, &|_| None, nothing);
             objects.map(|objects| objects.heap.counted).map_err(|error| error.to_string())
         });
         let buckets = go.profile(moment, &named).map_err(why).and_then(|mut profile| {

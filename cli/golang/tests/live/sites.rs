@@ -7,6 +7,7 @@ use heapattach_census::Moment;
 use heapattach_golang::{
     Go, dwarf,
     graph::{
+        goroutine::Goroutine,
         objects::{self, Objects},
         site::{Code, Sites},
         types::{Slot, What},
@@ -64,7 +65,9 @@ fn look(compiler: &Compiler, flags: &'static [&'static str]) -> (usize, Said, Sa
         let code = Code { name: &name, range: &range };
         let sites = Sites::new(moment, code, &types, go.release.minor);
         let read = |stated: objects::Stated<'_>| {
-            Objects::read(moment, &types, layout, variables, &known, stated).expect("its objects")
+            let goroutines = Goroutine::all(moment, layout, variables);
+            let of = (layout, variables);
+            Objects::read(moment, &types, of, goroutines, &known, stated).expect("its objects")
         };
         // By what memory and debug data tell, without the code.
         let objects = read(&|_, _| None);

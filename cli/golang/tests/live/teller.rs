@@ -85,7 +85,8 @@ impl Teller {
     }
 
     fn ask(&mut self, order: &str) -> Told {
-        writeln!(self.orders, "{order}").expect("it reads");
+        // At once: `writeln!` writes the end of the line by itself, and what came before it was an order of its own.
+        self.orders.write_all(format!("{order}\n").as_bytes()).expect("it reads");
         let mut told = Told::default();
         let mut line = String::new();
         loop {

@@ -52,15 +52,16 @@ impl Heading {
 
     /// Makes all text in it fit for a terminal.
     pub fn clean(&mut self) {
-        let About { command, version, outcome, blind, missing_symbols, unhooked, .. } =
+        let About { command, version, outcome, blind, missing_symbols, unhooked, types, .. } =
             &mut self.about;
         let kinds = unhooked.iter_mut().map(|one| &mut one.kind);
+        let classes = types.iter_mut().filter_map(|one| one.class.as_mut());
         let other = match outcome {
             RecordedOutcome::Other(text) => Some(text),
             RecordedOutcome::None | RecordedOutcome::Known(_) => None,
         };
         let all = [command, version].into_iter().chain(other).chain(blind).chain(missing_symbols);
-        for text in all.chain(kinds) {
+        for text in all.chain(kinds).chain(classes) {
             *text = printable(text);
         }
     }

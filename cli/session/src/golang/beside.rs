@@ -48,6 +48,7 @@ impl Beside {
         let watch = Watch {
             period: PERIOD,
             read_at: std::time::Duration::ZERO,
+            last: None,
             profile: Profile::new(Limits::default(), Clock::temporary()),
             sums: Sums::default(),
             writer: None,
@@ -102,7 +103,7 @@ fn read_on(mut read: Read, is_over: &AtomicBool) -> Read {
     while !is_over.load(Relaxed) {
         thread::park_timeout(PERIOD);
         match read.found.try_read() {
-            Ok(Some(reading)) => read.watch.take(&mut read.found, &reading),
+            Ok(Some(reading)) => read.watch.take(&mut read.found, reading),
             Ok(None) => {}
             Err(_) => return read,
         }
@@ -118,7 +119,7 @@ fn read_on(mut read: Read, is_over: &AtomicBool) -> Read {
     }
     // What came since the last look.
     if let Ok(Some(last)) = read.found.read_to_rest() {
-        read.watch.take(&mut read.found, &last);
+        read.watch.take(&mut read.found, last);
     }
     read
 }

@@ -1,18 +1,23 @@
 //! The runtime of a Go program that runs: where its profile is, and what functions are called.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     Go, dwarf,
     figures::Figures,
+    graph::{
+        objects,
+        site::{Code, OfType, Sites, by_type},
+    },
     profile::{self, Profile, ReadError, Reading},
     tables::Table,
 };
 use heapattach_injector::target::Target;
+use heapattach_ledger::TypeSum;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
-use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
+use heapattach_verdict::figure::whole;
 
 use super::rate::Switched;
 use crate::runtimes::go_program::{self, has_c_library};
@@ -20,6 +25,8 @@ use crate::runtimes::go_program::{self, has_c_library};
 /// A first reading is tried so often, with pauses.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
+/// Types that are told.
+const TYPES: usize = 100;
 
 /// A Go program.
 #[derive(Debug)]
@@ -181,6 +188,32 @@ impl Found {
         self.at_moment(|moment| self.go.clone().figures(moment, &|_| None).ok()).flatten()
     }
 
+    /// A reading by the types that the code states; nothing where the runtime is not certain, or the process is gone.
+    pub fn types(&self, reading: &Reading) -> Vec<TypeSum> {
+        let told = self.at_moment(|moment| {
+            let runtime = self.go.runtime(moment, &|_| None).ok()?;
+            let types = objects::types(moment, &runtime.layout, &runtime.variables);
+            let name = |code| self.go.functions.name(moment, code);
+            let range = |code| self.go.functions.range(code);
+            let code = Code { name: &name, range: &range };
+            let sites = Sites::new(moment, code, &types, self.go.release.minor);
+            Some(by_type(reading, &sites))
+        });
+        let all = told.flatten().unwrap_or_default().into_iter();
+        let row = |(class, of): (Option<String>, OfType)| TypeSum {
+            class,
+            stacks: of.buckets,
+            live_blocks: whole(of.live.objects),
+            live_bytes: whole(of.live.bytes),
+            allocated_blocks: whole(of.allocated.objects),
+            allocated_bytes: whole(of.allocated.bytes),
+        };
+        let mut all: Vec<TypeSum> = all.map(row).collect();
+        all.sort_by_key(|row| Reverse((row.live_bytes, row.allocated_bytes)));
+        all.truncate(TYPES);
+        all
+    }
+
     /// Looks at its memory as it is just then.
     pub fn at_moment<T>(&self, look: impl FnOnce(&Moment<'_>) -> T) -> Option<T> {
         let (regions, live) = (Live::regions(&self.process).ok()?, Live::open(&self.process).ok()?);
@@ -188,7 +221,7 @@ impl Found {
     }
 
     /// Whether nothing is without a name.
-    pub fn names_all(&self, code: &Code) -> bool {
+    pub fn names_all(&self, code: &heapattach_recording::names::Code) -> bool {
         code.functions.iter().all(|function| function.is_named)
     }
 }

@@ -136,6 +136,7 @@ fn read_on(
         before,
         period,
         read_at: Duration::ZERO,
+        last: None,
     };
     if let Some(writer) = &mut watch.writer {
         writer.heading(&heading);
@@ -149,7 +150,7 @@ fn read_on(
     if !matches!(end, End::Gone)
         && let Ok(Some(last)) = found.read_to_rest()
     {
-        watch.take(&mut found, &last);
+        watch.take(&mut found, last);
     }
     conclude(report, &end);
     report.blind = BLIND.map(str::to_owned).to_vec();
@@ -229,7 +230,7 @@ fn tell(
     sink: Sink,
     report: &mut Report,
 ) {
-    let Watch { mut profile, sums, mut writer, moments, clock, before, .. } = watch;
+    let Watch { mut profile, sums, mut writer, moments, clock, before, last, .. } = watch;
     profile.know(Facts { every: found.rate(), asked: None });
     let counted = before + clock.elapsed();
     let until = ticks(counted);
@@ -242,6 +243,7 @@ fn tell(
     let code = names::look_up(&mut symbols, addresses, found);
     report.missing_symbols = if found.names_all(&code) { Vec::new() } else { symbols.missing() };
     heading.about.every = found.rate();
+    heading.about.types = last.map(|last| found.types(&last)).unwrap_or_default();
     report.counted_ms = millis(clock.elapsed());
     fill(&mut heading.about, report, counted);
     let left = Left {
@@ -323,6 +325,8 @@ struct Watch {
     period: Duration,
     /// When it was read last.
     read_at: Duration,
+    /// What was read then; none where a part of it is not told.
+    last: Option<Reading>,
 }
 
 impl Watch {
@@ -334,13 +338,14 @@ impl Watch {
     fn begin(&mut self, found: &mut Found, first: &Reading, is_switched: bool) {
         match is_switched {
             true => self.sums.pass_over(first, found),
-            false => self.take(found, first),
+            false => self.take(found, first.clone()),
         }
     }
 
-    fn take(&mut self, found: &mut Found, reading: &Reading) {
+    fn take(&mut self, found: &mut Found, reading: Reading) {
         self.read_at = self.at();
-        self.sums.take(reading, found, &mut self.profile);
+        self.sums.take(&reading, found, &mut self.profile);
+        self.last = (!self.sums.passed_over).then_some(reading);
     }
 
     fn follow(
@@ -388,7 +393,7 @@ impl Watch {
             }
             // A profile that does not come to rest is read the next time.
             match found.try_read() {
-                Ok(Some(reading)) => self.take(found, &reading),
+                Ok(Some(reading)) => self.take(found, reading),
                 Ok(None) => {}
                 Err(_) => return Ok(End::Gone),
             }

@@ -18,6 +18,8 @@ pub struct Sums {
     pub stacks: Stacks,
     /// Objects that were sampled, and their bytes.
     pub seen: (u64, u64),
+    /// Whether some of it was counted before, and is not told.
+    pub passed_over: bool,
     /// By the address of a bucket: its stack, what was counted, and how many objects of it were told as in use.
     known: HashMap<u64, (StackId, Counts, u64)>,
     /// By address: whether it is in a function of the runtime.
@@ -30,6 +32,7 @@ impl Sums {
         self.learn(reading, found);
         for bucket in &reading.buckets {
             let stack = self.stacks.number(self.callers(bucket));
+            self.passed_over |= bucket.now.came > 0;
             self.known.insert(bucket.at, (stack, bucket.now, 0));
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap, HashSet},
+    fs::File,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use heapattach_census::{
 };
 use heapattach_golang::{
     self as golang,
-    dwarf::{self, Pointer},
+    dwarf::{self, Pointer, Typed},
     find::FindError,
     graph::{
         excess::{self, Excess, Why},
@@ -35,7 +36,11 @@ use heapattach_report::{
 };
 use heapattach_verdict::figure::whole;
 
-use super::{HeapOptions, WhoHolds, WithHolders, go_holders, source::Source};
+use super::{
+    HeapOptions, WhoHolds, WithHolders, go_holders,
+    go_stacks::{Place, Stacks},
+    source::Source,
+};
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 1000;
@@ -46,6 +51,9 @@ const PROFILED: usize = 100;
 const EXCESS: usize = 100;
 /// What the runtime samples at, where that cannot be found.
 const RATE: u64 = 512 << 10;
+
+/// What finalizers hold is called so.
+const FINALIZER: &str = "$finalizer";
 
 /// Where it is only wanted if that takes no long time, what holds more objects is not looked for.
 const FEW_OBJECTS: usize = 1 << 20;
@@ -67,6 +75,8 @@ pub(super) struct Go<'a, 'm> {
     pub(super) runtime: Result<Runtime, FindError>,
     /// Names and types of variables, unless the program was stripped.
     variables: Option<dwarf::Variables>,
+    /// The program, where it has these.
+    program: Option<File>,
     /// Functions that were asked for, by an address of each.
     names: RefCell<HashMap<u64, Option<String>>>,
 }
@@ -85,11 +95,12 @@ impl<'a, 'm> Go<'a, 'm> {
             }
         };
         let is_program = moment.images().first() == Some(&found.image);
-        let file = is_program.then(|| source.program(found.image.range.start)).flatten();
-        let variables = file.and_then(dwarf::Variables::read);
+        let file = || is_program.then(|| source.program(found.image.range.start)).flatten();
+        let variables = file().and_then(dwarf::Variables::read);
+        let program = variables.as_ref().and_then(|_| file());
         let named = |name: &str| Some(variables.as_ref()?.named(name)?.wrapping_add(found.bias));
         let runtime = found.runtime(moment, &named);
-        Some(Ok(Self { moment, found, runtime, variables, names: RefCell::default() }))
+        Some(Ok(Self { moment, found, runtime, variables, program, names: RefCell::default() }))
     }
 
     /// Nothing of it, and why.
@@ -115,15 +126,19 @@ impl<'a, 'm> Go<'a, 'm> {
         let (layout, variables) = (&runtime.layout, &runtime.variables);
         let types = objects::types(self.moment, layout, variables);
         let first = types.modules.types.first().map_or(0, |range| range.start);
-        let known = |at| self.leads_to(at, first);
+        let goroutines = Goroutine::all(self.moment, layout, variables);
+        let file = self.program.as_ref().and_then(|file| file.try_clone().ok());
+        let stacks = Stacks::of(self.moment, &self.found, layout, &goroutines, file);
+        let known = |at| self.leads_to(at, first).or_else(|| slot(stacks.pointer_at(at)?, first));
         let mut within = Duration::ZERO;
         let minor = self.found.release.minor;
         let (name, range) = (|code| self.function(code), |code| self.found.functions.range(code));
         let sites = Sites::new(self.moment, Code { name: &name, range: &range }, &types, minor);
         let stated = |stack: &[u64], size| sites.allocates_itself(stack, size);
-        match Objects::read(self.moment, &types, layout, variables, &known, &stated) {
+        let of = (layout, variables);
+        match Objects::read(self.moment, &types, of, goroutines, &known, &stated) {
             Ok(objects) => {
-                let of = (runtime, &sites, &known as objects::KnownVariables<'_>);
+                let of = Beside { runtime, sites: &sites, known: &known, stacks: &stacks };
                 told.classes = self.fill(&objects, of, options, &mut told.heap);
                 let before = Instant::now();
                 told.holders = self.holders(&objects, options);
@@ -141,9 +156,11 @@ impl<'a, 'm> Go<'a, 'm> {
             WithHolders::IfSmall => objects.heap.slots() <= FEW_OBJECTS,
             WithHolders::Yes => true,
         };
-        // Of a variable, not of each field.
-        let name = &mut |holder: &Holder| {
-            self.root(holder, &objects.goroutines).into_iter().next().unwrap_or_default()
+        // Of a variable, not of each field; and of a function, whose variables often lead to the same.
+        let name = &mut |holder: &Holder| match holder {
+            Holder::Stack(number, at) => self.on_stack(&objects.goroutines, *number, *at),
+            Holder::Variable(at) => self.variable(*at).into_iter().next().unwrap_or_default(),
+            Holder::Finalizer => FINALIZER.to_owned(),
         };
         is_wanted.then(|| go_holders::report(objects, &options.filter, name))
     }
@@ -151,10 +168,11 @@ impl<'a, 'm> Go<'a, 'm> {
     fn fill(
         &self,
         objects: &Objects<'_, '_>,
-        (runtime, sites, known): (&Runtime, &Sites<'_, '_>, objects::KnownVariables<'_>),
+        beside: Beside<'_, 'm>,
         options: &HeapOptions,
         report: &mut GoHeapReport,
     ) -> Vec<ClassRow> {
+        let Beside { runtime, sites, known, stacks } = beside;
         report.allocated = amount(objects.heap.counted);
         report.reached = amount(objects.marks.reached);
         report.goroutines = objects.goroutines.len() as u64;
@@ -173,7 +191,8 @@ impl<'a, 'm> Go<'a, 'm> {
                 rows.push(ClassRow { name, language, certainty, blocks, bytes });
             }
         }
-        let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
+        let goroutines = &objects.goroutines;
+        let paths = Paths::of(objects, &mut |holder| self.root(holder, goroutines, stacks));
         report.holders = holders(&paths, options.go_holders);
         let excess = excess::find(self.moment, objects, &paths, known);
         report.excess = excess.into_iter().take(EXCESS).map(told_excess).collect();
@@ -212,20 +231,42 @@ impl<'a, 'm> Go<'a, 'm> {
     }
 
     /// What a root is called, and the fields of a variable that lead to it.
-    fn root(&self, holder: &Holder, goroutines: &[Goroutine]) -> Vec<String> {
+    fn root(
+        &self,
+        holder: &Holder,
+        goroutines: &[Goroutine],
+        stacks: &Stacks<'_, '_>,
+    ) -> Vec<String> {
         match holder {
             Holder::Variable(at) => self.variable(*at),
-            Holder::Finalizer => vec!["$finalizer".to_owned()],
-            Holder::Stack(number, at) => {
-                let goroutine = goroutines.get(*number as usize);
-                let calls = goroutine.map_or(&[][..], |goroutine| goroutine.calls_at(*at));
-                let mut names = calls.iter().filter_map(|call| self.function(call.code));
-                // What the runtime has on a stack it has for the function that called it.
-                let own = names.find(|name| !name.starts_with("runtime."));
-                let start = || goroutine.and_then(|one| self.function(one.start));
-                vec![own.or_else(start).unwrap_or_else(|| "stack of a goroutine".to_owned())]
-            }
+            Holder::Finalizer => vec![FINALIZER.to_owned()],
+            Holder::Stack(number, at) => match stacks.at(*at) {
+                Some(Place::Local(local, place)) if !is_runtime(&local.name) => {
+                    let fields = local.pointer_at(place).map(|pointer| &pointer.fields);
+                    let name = std::iter::once(&local.name);
+                    name.chain(fields.into_iter().flatten()).cloned().collect()
+                }
+                Some(Place::Slot(code, from_sp)) => {
+                    let own = self.function(code).filter(|name| !is_runtime(name));
+                    let slot = own.map(|name| format!("{name}+{from_sp:#x} (slot)"));
+                    vec![slot.unwrap_or_else(|| self.on_stack(goroutines, *number, *at))]
+                }
+                Some(Place::Local(..) | Place::Other) | None => {
+                    vec![self.on_stack(goroutines, *number, *at)]
+                }
+            },
         }
+    }
+
+    /// The function that has a word of a stack.
+    fn on_stack(&self, goroutines: &[Goroutine], number: u32, at: u64) -> String {
+        let goroutine = goroutines.get(number as usize);
+        let calls = goroutine.map_or(&[][..], |goroutine| goroutine.calls_at(at));
+        let mut names = calls.iter().filter_map(|call| self.function(call.code));
+        // What the runtime has on a stack it has for the function that called it.
+        let own = names.find(|name| !is_runtime(name));
+        let start = || goroutine.and_then(|one| self.function(one.start));
+        own.or_else(start).unwrap_or_else(|| "stack of a goroutine".to_owned())
     }
 
     fn function(&self, code: u64) -> Option<String> {
@@ -248,18 +289,35 @@ impl<'a, 'm> Go<'a, 'm> {
 
     /// What the pointer leads to that lies there, by the debug data; types begin at `first`.
     fn leads_to(&self, at: u64, first: u64) -> Option<Slot> {
-        let pointer = self.variables.as_ref()?.pointer_at(at.wrapping_sub(self.found.bias))?;
-        let what = match pointer.what {
-            Pointer::One => What::One,
-            Pointer::Many => What::Many,
-            Pointer::Text => What::Text,
-            Pointer::Map => What::Map,
-            Pointer::Chan => What::Chan,
-            Pointer::Held => What::Held,
-        };
-        let of = pointer.of.map_or(0, |of| first.wrapping_add(of));
-        Some(Slot { offset: 0, what, of })
+        slot(self.variables.as_ref()?.pointer_at(at.wrapping_sub(self.found.bias))?, first)
     }
+}
+
+/// What an object is told by, besides itself.
+#[derive(Clone, Copy)]
+struct Beside<'b, 'm> {
+    runtime: &'b Runtime,
+    sites: &'b Sites<'b, 'm>,
+    known: objects::KnownVariables<'b>,
+    stacks: &'b Stacks<'b, 'm>,
+}
+
+fn is_runtime(function: &str) -> bool {
+    function.starts_with("runtime.")
+}
+
+/// What a pointer leads to; types begin at `first`.
+fn slot(pointer: &Typed, first: u64) -> Option<Slot> {
+    let what = match pointer.what {
+        Pointer::One => What::One,
+        Pointer::Many => What::Many,
+        Pointer::Text => What::Text,
+        Pointer::Map => What::Map,
+        Pointer::Chan => What::Chan,
+        Pointer::Held => What::Held,
+    };
+    let of = pointer.of.map_or(0, |of| first.wrapping_add(of));
+    Some(Slot { offset: 0, what, of })
 }
 
 /// Memory of a moment, which does not change.

@@ -15,6 +15,7 @@ mod core;
 mod early;
 mod go;
 mod go_holders;
+mod go_stacks;
 mod holders;
 mod known;
 mod labels;

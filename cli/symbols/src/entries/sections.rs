@@ -18,6 +18,14 @@ const WANTED: [SectionId; 7] = [
     SectionId::DebugAddr,
 ];
 
+/// Where a variable lies at which place of the code; larger than the others together.
+const PLACES: [SectionId; 4] = [
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+];
+
 /// A part of a section.
 pub type Bytes<'s> = EndianSlice<'s, LittleEndian>;
 
@@ -32,10 +40,19 @@ pub struct Sections {
 impl Sections {
     /// Reads them, all that are there or nothing: the target says how large they are.
     pub fn read(file: File, allowance: &Allowance) -> Option<Self> {
+        Self::read_these(file, allowance, &WANTED)
+    }
+
+    /// The same, with those that tell where the variables of functions lie.
+    pub fn read_with_places(file: File, allowance: &Allowance) -> Option<Self> {
+        Self::read_these(file, allowance, &[&WANTED[..], &PLACES].concat())
+    }
+
+    fn read_these(file: File, allowance: &Allowance, wanted: &[SectionId]) -> Option<Self> {
         let source = Source::new(file)?;
         let elf = source.elf()?;
         let mut sections = Self { all: HashMap::new(), allowance: allowance.metered() };
-        for name in WANTED.map(|id| id.name()) {
+        for name in wanted.iter().map(|id| id.name()) {
             if elf.section_by_name(name).is_none() {
                 continue;
             }

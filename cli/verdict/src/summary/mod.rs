@@ -18,7 +18,7 @@ pub use verdict::{Kind, Verdict, place};
 use crate::keeping::Keeping;
 use crate::subject::{Ask, Site, Subject};
 use crate::weight::share;
-use heapattach_ledger::{Ledger, Metric, Unhooked, blind_spots};
+use heapattach_ledger::{About, Ledger, Metric, TypeSum, Unhooked, blind_spots};
 use heapattach_profile::{Amount, Range, Sum};
 
 /// Sites that are told, and calls behind each of them.
@@ -60,6 +60,10 @@ pub struct Summary {
     pub sites: Vec<SummarySite>,
     /// Sites that are not listed.
     pub more_sites: usize,
+    /// The types that its code allocates, where the code states them: those of most bytes in use first. Of the whole
+    /// session only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeSum>,
     /// The part of all blocks that lived for less than `temporary_ms`.
     pub temporary: Range,
     /// What lived for less than so long is temporary.
@@ -142,6 +146,7 @@ impl Summary {
             compared_ms: ledger.about.compared_ms,
             vanished: ledger.about.vanished,
             more_sites: sites.len().saturating_sub(SITES),
+            types: types(&ledger.about).to_vec(),
             sites: rows.collect(),
             temporary: share(measure(Metric::Temporary).count, measure(Metric::Allocated).count)
                 .into(),
@@ -159,6 +164,11 @@ impl Summary {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// The types of a session; which of them a part of it allocates is not known.
+pub fn types(about: &About) -> &[TypeSum] {
+    if about.part.is_empty() { &about.types } else { &[] }
 }
 
 fn course(ledger: &Ledger) -> Vec<f64> {

@@ -4,6 +4,7 @@
 mod classics;
 mod figures;
 mod filters;
+mod locals;
 mod profiled;
 mod retained;
 

@@ -52,6 +52,7 @@ function aboutSide(about, index) {
   const title = isDiff ? make('h3', {}, ['Now', 'Before'][index]) : '';
   return make('div.about', {}, title, list,
     paragraphs('What is missing', about.missing.length > 0 ? about.missing : ['no records dropped']),
+    paragraphs('Types that the code allocates', about.types || []),
     paragraphs('What cannot be seen', about.unseen),
     paragraphs('Stacks that are not whole', about.cuts),
     paragraphs('Code without names', about.missing_symbols));
