@@ -12,7 +12,7 @@ use object::Object;
 use crate::files::surroundings::Surroundings;
 use crate::files::{
     debug_file,
-    elf::{Allowance, Source, segments},
+    elf::{Allowance, Source, address_of_page, segments},
     mapped_file,
 };
 use crate::{
@@ -186,7 +186,7 @@ impl Module {
         }
         let source = Source::new(file.try_clone().ok()?)?;
         let elf = source.elf()?;
-        let address = segments(&elf).iter().find_map(|segment| segment.address_of(file_offset))?;
+        let address = address_of_page(&segments(&elf), file_offset)?;
         let has_own = elf.section_by_name(".debug_info").is_some();
         let debug = match has_own {
             true => source.file(),

@@ -145,3 +145,36 @@ fn a_stripped_program_in_c_has_no_types() {
     assert_eq!(document["typed"]["declared"]["blocks"], 0, "{document}");
     fixture.finish();
 }
+
+/// By class, those of the fixture's own and of the numbers in it: 200 connections, of which each second one leads to another.
+const OF_RUST: [(&str, u64); 10] = [
+    ("core::option::Option<alloc::boxed::Box<typed::All, alloc::alloc::Global>>", 1),
+    ("typed::All", 1),
+    ("typed::Conn[]", 1),
+    ("typed::Conn", 100),
+    ("typed::Peer", 300 + 100),
+    ("u64[]", 300),
+    ("u32[]", 300),
+    ("u16[]", 50 + 50),
+    ("alloc::rc::RcInner<typed::Item>", 300),
+    ("alloc::sync::ArcInner<typed::Item>", 60),
+];
+
+#[test]
+fn what_boxes_vecs_and_counted_pointers_of_rust_lead_to_has_its_type() {
+    let Some(launch) = Launch::new("typed.rs") else { return };
+    let fixture = launch.start();
+    let document = look(fixture.pid());
+    let rows = document["classes"].as_array().expect("classes").iter();
+    let declared = rows.filter(|row| row["certainty"] == "declared").map(|row| {
+        let name = row["name"].as_str().expect("a name");
+        (name, row["blocks"].as_u64().expect("a number"))
+    });
+    let all: BTreeMap<&str, u64> = declared.collect();
+    println!("{all:#?} {}", document["typed"]);
+    for (name, blocks) in OF_RUST {
+        assert_eq!(all.get(name), Some(&blocks), "{name}: {all:#?}");
+    }
+    assert_eq!(document["typed"]["disputed"], 0, "{all:#?}");
+    fixture.finish();
+}

@@ -9,7 +9,8 @@
 
 mod index;
 mod read;
+mod rust;
 mod types;
 
 pub use read::{Limits, read};
-pub use types::{Declared, Kind, Language, Member, Type, TypeId, Variable};
+pub use types::{Declared, Kind, Language, Member, Type, TypeId, Variable, Vector};

@@ -17,7 +17,7 @@ use super::{
 /// Names of other names, and qualifiers.
 const DEEPEST: u32 = 32;
 /// Members of a structure, elements of an array; more are none of a program.
-const MOST_MEMBERS: usize = 1 << 14;
+const MOST_MEMBERS: u32 = 1 << 14;
 const MOST_ELEMENTS: u64 = 1 << 32;
 
 /// What may be read.
@@ -66,9 +66,9 @@ pub fn read<'n>(
     Some(reading.all)
 }
 
-struct Reading<'d, 's> {
-    debug: &'d Debug<'s>,
-    index: &'d Index,
+pub(super) struct Reading<'d, 's> {
+    pub(super) debug: &'d Debug<'s>,
+    pub(super) index: &'d Index,
     all: Declared,
     numbers: HashMap<Place, TypeId>,
     /// Structures of one name, size and members, which every unit has anew.
@@ -79,7 +79,7 @@ struct Reading<'d, 's> {
 
 impl<'s> Reading<'_, 's> {
     /// The number of a type; what it consists of is read later.
-    fn number(&mut self, place: Place, depth: u32) -> TypeId {
+    pub(super) fn number(&mut self, place: Place, depth: u32) -> TypeId {
         if let Some(known) = self.numbers.get(&place) {
             return *known;
         }
@@ -195,19 +195,31 @@ impl<'s> Reading<'_, 's> {
         entry: &Entry<'s>,
         hear: &mut dyn FnMut(&Unit<Bytes<'s>>, &Entry<'s>),
     ) {
+        self.each_child(unit, entry, &mut |unit, child| {
+            if is_member(child) {
+                hear(unit, child);
+            }
+        });
+    }
+
+    /// Those that are entries of their own: with members, as many as there are of these.
+    pub(super) fn each_child(
+        &self,
+        unit: &Unit<Bytes<'s>>,
+        entry: &Entry<'s>,
+        hear: &mut dyn FnMut(&Unit<Bytes<'s>>, &Entry<'s>),
+    ) {
         let Ok(mut tree) = unit.entries_tree(Some(entry.offset())) else { return };
         let Ok(root) = tree.root() else { return };
         let mut children = root.children();
         let mut left = MOST_MEMBERS;
         while let Ok(Some(child)) = children.next() {
-            let member = child.entry();
+            let child = child.entry();
             if left == 0 {
                 return;
             }
-            if matches!(member.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance) {
-                left -= 1;
-                hear(unit, member);
-            }
+            left -= u32::from(is_member(child));
+            hear(unit, child);
         }
     }
 
@@ -219,7 +231,7 @@ impl<'s> Reading<'_, 's> {
                 return;
             }
             let Some((unit, entry)) = self.debug.entry(place) else { continue };
-            let kind = self.kind(unit, &entry);
+            let kind = self.kind(place, unit, &entry);
             let Some(index) = usize::try_from(id.0).ok().filter(|at| *at < self.all.types.len())
             else {
                 continue;
@@ -228,7 +240,7 @@ impl<'s> Reading<'_, 's> {
         }
     }
 
-    fn kind(&mut self, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Kind {
+    fn kind(&mut self, place: Place, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Kind {
         let inner = self.debug.type_of(unit, entry);
         match entry.tag() {
             dw::DW_TAG_base_type | dw::DW_TAG_enumeration_type => Kind::Number,
@@ -241,8 +253,10 @@ impl<'s> Reading<'_, 's> {
             },
             dw::DW_TAG_union_type => Kind::Union(self.members(unit, entry)),
             dw::DW_TAG_structure_type | dw::DW_TAG_class_type => {
-                // What a variant part has depends on a number: it names nothing.
-                Kind::Structure(self.members(unit, entry))
+                let is_rust = language(unit) == Some(dw::DW_LANG_Rust);
+                let of_rust = is_rust.then(|| self.kind_of_rust(place, unit, entry)).flatten();
+                // What another variant part has depends on a number: it names nothing.
+                of_rust.unwrap_or_else(|| Kind::Structure(self.members(unit, entry)))
             }
             _ => Kind::Unknown,
         }
@@ -263,7 +277,7 @@ impl<'s> Reading<'_, 's> {
         Some(of)
     }
 
-    fn members(&mut self, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Vec<Member> {
+    pub(super) fn members(&mut self, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Vec<Member> {
         let mut places = Vec::new();
         self.each_member(unit, entry, &mut |unit, member| {
             // Fields of bits are numbers; static members lie elsewhere; a virtual base is not at one place.
@@ -302,6 +316,10 @@ impl<'s> Reading<'_, 's> {
         }
         if dimensions > 0 && all <= MOST_ELEMENTS { all } else { 0 }
     }
+}
+
+fn is_member(entry: &Entry<'_>) -> bool {
+    matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance)
 }
 
 fn named(language: gimli::DwLang) -> Language {

@@ -33,8 +33,26 @@ pub enum Kind {
     Structure(Vec<Member>),
     /// One of them.
     Union(Vec<Member>),
+    /// These members, or others: which ones, a word so far behind the beginning says. What these have there is theirs
+    /// alone.
+    Choice(u64, Vec<Member>),
+    /// An array in a block of its own: a `Vec` of Rust.
+    Vector(Vector),
     /// It is not known.
     Unknown,
+}
+
+/// Where the words of a `Vec` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// The type of its elements.
+    pub of: TypeId,
+    /// Their address.
+    pub pointer: u64,
+    /// How many there is room for.
+    pub room: u64,
+    /// How many there are.
+    pub length: u64,
 }
 
 /// A part of a structure or union.

@@ -149,6 +149,19 @@ impl Segment {
     }
 }
 
+const PAGE: u64 = 4096;
+
+/// The address that the file states for the page of it at `file_offset`, with which a mapping of code begins. The segment
+/// before may end in that page, since some linkers leave no room between them.
+pub fn address_of_page(segments: &[Segment], file_offset: u64) -> Option<u64> {
+    // Those of code come first.
+    segments.iter().find_map(|segment| {
+        let end = segment.file_offset.checked_add(segment.size)?;
+        let is_in = segment.file_offset < file_offset.saturating_add(PAGE) && end > file_offset;
+        is_in.then(|| segment.address.wrapping_sub(segment.file_offset).wrapping_add(file_offset))
+    })
+}
+
 /// An open file that may be ELF.
 #[derive(Debug)]
 pub struct Source {
@@ -354,5 +367,23 @@ mod tests {
         assert_eq!((metered.taken(), one.taken()), (30, 60));
         metered.give_back();
         assert!(metered.taken() == 0 && one.take(41).is_none() && one.take(40).is_some());
+    }
+
+    #[test]
+    fn the_page_with_which_code_begins_is_its_own_though_another_segment_ends_in_it() {
+        // As lld lays them out.
+        let segment = |executable, file_offset, size, address| Segment {
+            file_offset,
+            size,
+            address,
+            executable,
+        };
+        let all = [
+            segment(true, 0x134e0, 0x3e600, 0x144e0),
+            segment(false, 0, 0x134dc, 0),
+            segment(false, 0x51ae0, 0x28a0, 0x53ae0),
+        ];
+        let found = [0x13000, 0, 0x51000, 0x90000].map(|at| address_of_page(&all, at));
+        assert_eq!(found, [Some(0x14000), Some(0), Some(0x52000), None]);
     }
 }

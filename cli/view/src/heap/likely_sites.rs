@@ -1,6 +1,6 @@
 //! Who may have allocated the blocks that a session did not record.
 
-use heapattach_report::LikelySites;
+use heapattach_report::{LikelySite, LikelySites};
 use heapattach_text::quantity::{bytes, count};
 use heapattach_verdict::figure;
 
@@ -24,10 +24,18 @@ pub fn tell(likely: &LikelySites, is_sampled: bool, rows: usize, page: &mut Page
         let share = bytes as f64 * 100.0 / all as f64;
         format!("{share:.1} %")
     };
+    let outlived = match likely.outlived.blocks {
+        0 => String::new(),
+        _ => format!(
+            "{} are like those of one place, but are older than any block of that place lived for in the session: they \
+             are hardly its, ",
+            part(likely.outlived.bytes)
+        ),
+    };
     let text = format!(
         "{} other blocks in use ({}) {before}. By recorded blocks that are like them in class, size and holders: {} of \
-         their bytes are likely of one place each, {} of several, {} are like no or too few of these. That is no more \
-         than likely, and only if the program allocated before as it does now",
+         their bytes are likely of one place each, {} of several, {outlived}{} are like no or too few of these. That is \
+         no more than likely, and only if the program allocated before as it does now",
         count(likely.unrecorded.blocks),
         bytes(likely.unrecorded.bytes),
         part(likely.likely.bytes),
@@ -51,7 +59,8 @@ pub fn tell(likely: &LikelySites, is_sampled: bool, rows: usize, page: &mut Page
         Column::left("Likely allocated by"),
     ];
     let mut table = Table::new(columns);
-    for row in likely.rows.iter().take(rows) {
+    let is_any = |row: &&LikelySite| row.samples > 0 || row.spread.value > 0.0;
+    for row in likely.rows.iter().filter(is_any).take(rows) {
         let is_spread = row.spread.value >= 1.0;
         let is_likely = row.samples > 0;
         let told = |text: String| if is_likely { text } else { "-".to_owned() };
@@ -91,10 +100,16 @@ mod tests {
             likely: amount(5120, 50),
             purity: 0.992,
             spread: amount(4096, 40),
-            unlike: amount(1024, 10),
+            outlived: amount(512, 5),
+            unlike: amount(512, 5),
             rows: vec![
                 row("make (a.c:1)", amount(5120, 50), 312, Range::default()),
                 row("grow (a.c:9)", amount(0, 0), 0, range),
+                LikelySite {
+                    place: "serve (a.c:7)".to_owned(),
+                    outlived: amount(512, 5),
+                    ..LikelySite::default()
+                },
             ],
             missing: None,
         };
@@ -106,5 +121,11 @@ mod tests {
         assert_eq!(words("make (a.c:1)"), "5.0 KiB 50 99.2 % 312 - make (a.c:1)");
         assert_eq!(words("grow (a.c:9)"), "- - - - 2.0 KiB (1.0 to 3.0 KiB) grow (a.c:9)");
         assert!(told.contains("are from before the session") && told.contains("50.0 %"), "{told}");
+        let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("40.0 % of several, 5.0 % are like those of one place, but"),
+            "{told}"
+        );
+        assert!(!told.contains("serve"), "{told}");
     }
 }

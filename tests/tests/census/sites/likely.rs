@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io::{Read, Write},
     os::unix::net::UnixStream,
+    time::{Duration, Instant},
 };
 
 use heapattach_test_folder::Folder;
@@ -43,6 +44,7 @@ const BEFORE: u64 = 40_000;
 const OLD: u64 = 1;
 const AS_BEFORE: u64 = 2;
 const OTHERWISE: u64 = 3;
+const REQUEST: u64 = 4;
 const TRUTH: u64 = 10;
 
 /// What is told of a session in which the program does a step.
@@ -80,7 +82,7 @@ fn truth(fixture: &mut Fixture, function: &str) -> f64 {
 /// Whatever is told fits together; the part of what is likely that is right, and how much of what could be told is.
 fn judge(fixture: &mut Fixture, likely: &Value) -> (f64, f64) {
     let all = bytes(&likely["unrecorded"]);
-    let parts = ["likely", "spread", "unlike"].map(|part| bytes(&likely[part]));
+    let parts = ["likely", "spread", "outlived", "unlike"].map(|part| bytes(&likely[part]));
     assert!((parts.iter().sum::<f64>() - all).abs() < 1.0, "{likely}");
     let rows = likely["rows"].as_array().expect("rows");
     let sum = |bytes: &dyn Fn(&Value) -> f64| rows.iter().map(bytes).sum::<f64>();
@@ -186,6 +188,57 @@ fn judge_sampled(fixture: &mut Fixture, likely: &Value) -> (f64, f64) {
     }
     assert!(all > 0.0, "{likely}");
     (right / all, all)
+}
+
+/// Blocks of a step of those that are freed soon, and how long steps follow one another, at first.
+const REQUESTS: u64 = 1000;
+const LONG: Duration = Duration::from_secs(2);
+const ATTEMPTS: u32 = 3;
+
+/// A session in which the program has a few blocks at a time; at its end those of the last step.
+fn requests(fixture: &mut Fixture, long: Duration) -> (Value, String) {
+    let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--census");
+    let folder = Folder::new("outlived");
+    let recording = folder.0.join("a.heapattach");
+    let path = recording.to_str().expect("a path of ours");
+    let command = command.arg("-o").arg(path).arg("--every=1").arg("--on-full=wait");
+    let attached = Attached::start(command, fixture);
+    let end = Instant::now() + long;
+    while Instant::now() < end {
+        fixture.step(REQUEST, REQUESTS);
+    }
+    let running = attached.into_command();
+    running.signal(Signal::SIGINT);
+    let document = running.wait().expect(INTERRUPTED).stdout;
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let told = Heapattach::new(["report", path]).run().expect(DONE).stdout;
+    (document["census"]["sites"]["likely"].clone(), told)
+}
+
+#[test]
+fn what_is_older_than_blocks_of_a_place_live_is_not_told_to_be_its() {
+    let Some(mut fixture) = Launch::new("likely_sites.cpp").map(Launch::start) else { return };
+    fixture.step(OLD, BEFORE);
+    let truth = truth(&mut fixture, "make_config ");
+    for attempt in 1.. {
+        let (likely, told) = requests(&mut fixture, LONG * attempt);
+        let rows = likely["rows"].as_array().expect("rows").iter();
+        let own =
+            |row: &&Value| row["place"].as_str().is_some_and(|at| at.starts_with("make_request "));
+        let row = rows.clone().find(own).unwrap_or_else(|| panic!("no row: {likely}"));
+        // The machine may have been so slow that the last ones are of the first half of the session.
+        if bytes(&row["outlived"]) == 0.0 && attempt < ATTEMPTS {
+            continue;
+        }
+        // Others of that size, too: the place has allocated none of all blocks from before.
+        let outlived = bytes(&row["outlived"]);
+        assert!(outlived >= truth && bytes(&row["likely"]) == 0.0, "{likely:#}");
+        assert_eq!(bytes(&likely["outlived"]), outlived, "{likely:#}");
+        let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("older than any block of that place lived for"), "{told}");
+        break;
+    }
+    fixture.finish();
 }
 
 /// Keys of a redis before the session, and in it.

@@ -58,7 +58,10 @@ impl Traced {
             stack: all.rsp,
             code: all.rip,
             call,
-            registers: Vec::new(),
+            registers: vec![
+                all.rax, all.rbx, all.rcx, all.rdx, all.rsi, all.rdi, all.rbp, all.r8, all.r9,
+                all.r10, all.r11, all.r12, all.r13, all.r14, all.r15,
+            ],
         }
     }
 }

@@ -48,8 +48,10 @@ impl Fit<'_, '_> {
         if self.model.is_number(of) {
             return Some(Form::Many);
         }
-        let is_structure =
-            matches!(self.model.get(of), Some(Type { kind: Kind::Structure(_), .. }));
+        let is_structure = matches!(
+            self.model.get(of),
+            Some(Type { kind: Kind::Structure(_) | Kind::Choice(..) | Kind::Vector(_), .. })
+        );
         if is_structure && (self.is_room_of(own, size) || self.model.is_open(of)) {
             return self.is_plausible(at, of).then_some(Form::One);
         }
@@ -66,7 +68,7 @@ impl Fit<'_, '_> {
     /// Whether the pointers of a value can be pointers.
     fn is_plausible(&self, at: u64, of: TypeId) -> bool {
         self.model.slots(of).iter().all(|slot| {
-            let Some(to) = slot.to else { return true };
+            let Some(to) = slot.to.filter(|_| slot.array.is_none()) else { return true };
             let word = at.checked_add(slot.offset).and_then(|at| self.moment.word(at));
             word.is_some_and(|word| self.leads(word, to) != Leads::Wrong)
         })
@@ -77,7 +79,9 @@ impl Fit<'_, '_> {
     fn are_many(&self, at: u64, size: u64, of: TypeId, own: u64) -> bool {
         let slots = self.model.slots(of);
         let count = size / own;
-        if count < 2 || !self.is_room_of(count * own, size) || !slots.iter().any(|s| s.to.is_some())
+        if count < 2
+            || !self.is_room_of(count * own, size)
+            || !slots.iter().any(|s| s.to.is_some() && s.array.is_none())
         {
             return false;
         }
@@ -86,7 +90,7 @@ impl Fit<'_, '_> {
         let all = if own == 8 { 1 } else { step };
         for index in (0..count).step_by(usize::try_from(all).unwrap_or(usize::MAX)) {
             for slot in slots.iter() {
-                let Some(to) = slot.to else { continue };
+                let Some(to) = slot.to.filter(|_| slot.array.is_none()) else { continue };
                 let place = at.checked_add(index * own).and_then(|at| at.checked_add(slot.offset));
                 match place.and_then(|at| self.moment.word(at)).map(|word| self.leads(word, to)) {
                     Some(Leads::Right) => right += u64::from(index > 0),

@@ -12,5 +12,5 @@ mod fit;
 mod model;
 mod spread;
 
-pub use model::{Model, Slot};
+pub use model::{Array, Model, Slot};
 pub use spread::{Form, Spread, spread};

@@ -2,7 +2,9 @@
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
-use heapattach_symbols::declared::{Declared, Kind, Language, Member, Type, TypeId, Variable};
+use heapattach_symbols::declared::{
+    Declared, Kind, Language, Member, Type, TypeId, Variable, Vector,
+};
 
 /// Structures in structures.
 const DEEPEST: u32 = 24;
@@ -19,6 +21,17 @@ pub struct Slot {
     pub offset: u64,
     /// What it leads to, if it says so.
     pub to: Option<TypeId>,
+    /// It leads to an array.
+    pub array: Option<Array>,
+}
+
+/// Where it is said how long an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// How many elements there is room for.
+    pub room: u64,
+    /// How many there are.
+    pub length: u64,
 }
 
 /// All of it; variables lie where they are in the process.
@@ -47,6 +60,8 @@ impl Model {
                 Kind::Array(of, count) => Kind::Array(moved(of), count),
                 Kind::Structure(all) => Kind::Structure(members(all)),
                 Kind::Union(all) => Kind::Union(members(all)),
+                Kind::Choice(at, all) => Kind::Choice(at, members(all)),
+                Kind::Vector(own) => Kind::Vector(Vector { of: moved(own.of), ..own }),
                 Kind::Number | Kind::Unknown => kind,
             };
             self.all.types.push(Type { name, size, kind });
@@ -139,7 +154,7 @@ impl Model {
         let Some(own) = self.get(of) else { return false };
         match own.kind {
             Kind::Number | Kind::Pointer(_) => true,
-            Kind::Structure(_) => {
+            Kind::Structure(_) | Kind::Choice(..) | Kind::Vector(_) => {
                 let is_base = own.name.starts_with("std::") && own.name.ends_with("_node_base");
                 own.size > 0 && !is_base
             }
@@ -185,7 +200,7 @@ impl Model {
         }
         *left -= 1;
         match &own.kind {
-            Kind::Pointer(to) => slots.push(Slot { offset: base, to: *to }),
+            Kind::Pointer(to) => slots.push(Slot { offset: base, to: *to, array: None }),
             Kind::Array(inner, count) => {
                 let size = self.size(*inner);
                 for index in 0..(*count).min(MOST_ELEMENTS) {
@@ -205,6 +220,20 @@ impl Model {
                 self.collect(member.of, base.saturating_add(member.offset), depth + 1, left, slots);
                 slots[from..].iter_mut().for_each(|slot| slot.to = None);
             }),
+            // What others have there is no pointer, nor room of an array.
+            Kind::Choice(at, members) => members.iter().for_each(|member| {
+                let (from, at) = (slots.len(), base.saturating_add(*at));
+                self.collect(member.of, base.saturating_add(member.offset), depth + 1, left, slots);
+                for slot in &mut slots[from..] {
+                    let says = slot.array.map_or(slot.offset, |array| array.room);
+                    slot.to = slot.to.filter(|_| says == at);
+                }
+            }),
+            Kind::Vector(own) => {
+                let at = |offset: u64| base.saturating_add(offset);
+                let array = Array { room: at(own.room), length: at(own.length) };
+                slots.push(Slot { offset: at(own.pointer), to: Some(own.of), array: Some(array) });
+            }
             Kind::Number | Kind::Unknown => {}
         }
     }
@@ -230,22 +259,27 @@ impl Model {
         };
         *left -= 1;
         match &own.kind {
-            Kind::Structure(members) | Kind::Union(members) => members.iter().any(|member| {
-                // An open end goes on behind the last byte.
-                let within = offset.checked_sub(member.offset);
-                let is_in = |within: &u64| {
-                    *within < self.size(member.of).max(1)
-                        || matches!(self.get(member.of), Some(Type { kind: Kind::Array(_, 0), .. }))
-                };
-                within.filter(is_in).is_some_and(|within| {
-                    self.has_within(member.of, within, inner, depth + 1, left)
+            Kind::Structure(members) | Kind::Union(members) | Kind::Choice(_, members) => {
+                members.iter().any(|member| {
+                    // An open end goes on behind the last byte.
+                    let within = offset.checked_sub(member.offset);
+                    let is_in = |within: &u64| {
+                        *within < self.size(member.of).max(1)
+                            || matches!(
+                                self.get(member.of),
+                                Some(Type { kind: Kind::Array(_, 0), .. })
+                            )
+                    };
+                    within.filter(is_in).is_some_and(|within| {
+                        self.has_within(member.of, within, inner, depth + 1, left)
+                    })
                 })
-            }),
+            }
             Kind::Array(of, _) => {
                 let size = self.size(*of).max(1);
                 self.has_within(*of, offset % size, inner, depth + 1, left)
             }
-            Kind::Number | Kind::Pointer(_) | Kind::Unknown => false,
+            Kind::Number | Kind::Pointer(_) | Kind::Vector(_) | Kind::Unknown => false,
         }
     }
 

@@ -9,7 +9,10 @@ use heapattach_symbols::declared::TypeId;
 use crate::Moment;
 
 pub use super::fit::Form;
-use super::{fit::Fit, model::Model};
+use super::{
+    fit::Fit,
+    model::{Model, Slot},
+};
 
 /// All is looked at again without what pointers disagreed on, so often at most.
 const ROUNDS: usize = 6;
@@ -159,13 +162,44 @@ impl State<'_, '_, '_> {
                 let Some(word) = place.and_then(|at| self.fit.moment.word(at)) else { return };
                 let Some(number) = self.fit.blocks.containing(word) else { continue };
                 let block = *self.fit.blocks.get(number);
+                let value = at.saturating_add(index.saturating_mul(size));
                 match (slot.to, word.checked_sub(block.at)) {
+                    (Some(to), Some(0)) if slot.array.is_some() => {
+                        self.offer_array(number, slot, value, to);
+                    }
+                    (_, Some(_)) if slot.array.is_some() => {}
                     (Some(to), Some(0)) => self.offer(number, block.at, block.size, to),
                     (Some(to), Some(offset)) => self.offer_inside(number, offset, to),
                     (None, Some(0)) => self.hide(number),
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// The elements of a `Vec`, if there is room for as many as it says.
+    fn offer_array(&mut self, number: u32, slot: &Slot, value: u64, to: TypeId) {
+        let (model, block) = (self.fit.model, *self.fit.blocks.get(number));
+        let word = |offset: u64| self.fit.moment.word(value.checked_add(offset)?);
+        let Some(array) = slot.array else { return };
+        let (Some(room), Some(length)) = (word(array.room), word(array.length)) else { return };
+        let bytes = room.checked_mul(model.size(to)).filter(|bytes| *bytes > 0);
+        let fits = bytes.is_some_and(|bytes| self.fit.is_room_of(bytes, block.size));
+        // Bytes can be a text.
+        if !fits || length > room || model.is_byte(to) || !model.names(to) {
+            return;
+        }
+        match self.named[number as usize] {
+            Named::Certain | Named::Disputed => return,
+            Named::Of(of, _) if model.is_same(of, to) => return,
+            // To its first element's first member.
+            Named::Of(of, _) if model.has(to, 0, of) => {}
+            Named::Of(..) => return self.dispute(number),
+            Named::None | Named::Hidden | Named::Behind(..) => {}
+        }
+        self.named[number as usize] = Named::Of(to, Form::Many);
+        if !model.slots(to).is_empty() {
+            self.waiting.push((block.at, to, length));
         }
     }
 

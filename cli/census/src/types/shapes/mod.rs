@@ -14,6 +14,7 @@ mod libcpp;
 mod near_misses;
 mod rust;
 mod rust_arrays;
+mod rust_columns;
 mod rust_containers;
 mod rust_counted;
 mod search;

@@ -63,14 +63,17 @@ impl View<'_, '_> {
 /// Where triples lie: in blocks of this size, so far behind their beginning.
 type Place = (u64, u64);
 
+/// Where the triple of an array is, and its elements.
+pub(super) type Head = (u64, u32);
+
 /// Triples whose places were not decided on.
 #[derive(Debug, Default)]
 pub(super) struct Arrays {
     /// By place, what would be elements; nothing where one triple is wrong.
-    small: HashMap<Place, Option<Vec<u32>>>,
+    small: HashMap<Place, Option<Vec<Head>>>,
     kept: usize,
     /// Of the range that is looked at.
-    found: Vec<(u64, u32)>,
+    found: Vec<Head>,
     wrong: Vec<u64>,
 }
 
@@ -85,7 +88,7 @@ impl Arrays {
     }
 
     /// The end of a range, which is a block or variables; answers what are elements for certain.
-    pub fn end(&mut self, range: &Range<u64>) -> Vec<u32> {
+    pub fn end(&mut self, range: &Range<u64>) -> Vec<Head> {
         let (found, wrong) = (std::mem::take(&mut self.found), std::mem::take(&mut self.wrong));
         let size = range.end - range.start;
         if size <= LARGE {
@@ -97,7 +100,7 @@ impl Arrays {
                 }
             }
             for (at, number) in found {
-                self.keep((size, at - range.start), number);
+                self.keep((size, at - range.start), (at, number));
             }
             return Vec::new();
         }
@@ -112,21 +115,21 @@ impl Arrays {
         if is_dense || wrong.into_iter().any(is_beside) {
             return Vec::new();
         }
-        found.into_iter().map(|(_, number)| number).collect()
+        found
     }
 
-    fn keep(&mut self, place: Place, number: u32) {
+    fn keep(&mut self, place: Place, head: Head) {
         if self.kept >= MOST || self.small.len() >= MOST {
             return;
         }
         if let Some(known) = self.small.entry(place).or_insert_with(|| Some(Vec::new())) {
-            known.push(number);
+            known.push(head);
             self.kept += 1;
         }
     }
 
     /// At the end of all: what else are elements.
-    pub fn rest(&mut self) -> Vec<u32> {
+    pub fn rest(&mut self) -> Vec<Head> {
         std::mem::take(&mut self.small).into_values().flatten().flatten().collect()
     }
 }
@@ -180,10 +183,12 @@ mod tests {
 
     #[test]
     fn a_place_has_vecs_or_none() {
+        let numbers =
+            |heads: Vec<Head>| heads.into_iter().map(|(_, number)| number).collect::<Vec<_>>();
         let mut arrays = Arrays::default();
         let mut block = |at: u64, triples: &[(u64, Triple)], size: u64| {
             triples.iter().for_each(|(offset, triple)| arrays.add(at + offset, *triple));
-            arrays.end(&(at..at + size))
+            numbers(arrays.end(&(at..at + size)))
         };
         // At 8 all are; at 40 one is none.
         for at in [0, 0x100, 0x200] {
@@ -198,6 +203,6 @@ mod tests {
         assert!(block(0x2000, &wrong, 1024).is_empty());
         assert_eq!(block(0x3000, &[(32, Triple::Array(1)), (64, Triple::Wrong)], 1024), [1]);
         assert!(block(0x4000, &[(32, Triple::Array(1)), (48, Triple::Wrong)], 1024).is_empty());
-        assert_eq!(arrays.rest(), [7, 7, 7]);
+        assert_eq!(numbers(arrays.rest()), [7, 7, 7]);
     }
 }

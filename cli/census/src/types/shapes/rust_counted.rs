@@ -8,7 +8,7 @@ use super::forms::View;
 const MOST_POINTERS: u64 = 1 << 31;
 /// Blocks that are kept.
 const MOST: usize = 1 << 20;
-/// One that has a single pointer is not told from a box of two numbers.
+/// One that has a single pointer is not told from a box of two numbers by itself.
 const LEAST: u64 = 2;
 
 /// Pointers to what begins with two counts.
@@ -22,7 +22,7 @@ impl View<'_, '_> {
     fn told_pointers(&self, number: u32) -> Option<u64> {
         let [strong, weak] = self.words(self.blocks.get(number).at)?;
         let are_counts = (1..MOST_POINTERS).contains(&strong) && (1..MOST_POINTERS).contains(&weak);
-        are_counts.then(|| strong + weak - 1).filter(|told| *told >= LEAST)
+        are_counts.then(|| strong + weak - 1)
     }
 }
 
@@ -40,13 +40,16 @@ impl Counted {
         }
     }
 
-    /// Blocks to which as many pointers lead as they say.
-    pub fn all(&self, view: &View<'_, '_>) -> Vec<u32> {
-        let is_told = |(number, found): (&u32, &u64)| {
-            (view.told_pointers(*number) == Some(*found)).then_some(*number)
-        };
-        let mut all: Vec<u32> = self.pointers.iter().filter_map(is_told).collect();
-        all.sort_unstable();
+    /// Blocks to which as many pointers lead as they say: those of several, which are values for certain, and those of
+    /// one, which may be; both ascend.
+    pub fn all(&self, view: &View<'_, '_>) -> [Vec<u32>; 2] {
+        let mut all = [Vec::new(), Vec::new()];
+        for (number, found) in &self.pointers {
+            if view.told_pointers(*number) == Some(*found) {
+                all[usize::from(*found < LEAST)].push(*number);
+            }
+        }
+        all.iter_mut().for_each(|all| all.sort_unstable());
         all
     }
 }
@@ -83,6 +86,6 @@ mod tests {
             // Into its middle: no pointer of a counter.
             counted.add(&view, at(number) + 16);
         }
-        assert_eq!(counted.all(&view), [0, 1]);
+        assert_eq!(counted.all(&view), [vec![0, 1], vec![4]]);
     }
 }

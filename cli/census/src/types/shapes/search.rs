@@ -8,7 +8,8 @@ use crate::Moment;
 
 use super::{
     forms::{Shape, View},
-    rust_arrays::Arrays,
+    rust_arrays::{Arrays, Head},
+    rust_columns::Columns,
     rust_counted::Counted,
 };
 
@@ -16,6 +17,9 @@ use super::{
 const WORDS: usize = 4096;
 /// Tables of functions of trait objects.
 const MOST_TABLES: usize = 1 << 16;
+/// Arrays of Rust whose elements are looked at: of those that have so many at least.
+const MOST_HEADS: usize = 1 << 20;
+const LEAST_ELEMENTS: u64 = 4;
 /// Nodes that are followed, in all.
 const NODES: u64 = 1 << 28;
 
@@ -69,6 +73,7 @@ pub fn search(
         tables: HashMap::new(),
         arrays: Arrays::default(),
         decided: Vec::new(),
+        heads: Vec::new(),
         counted: Counted::default(),
         languages,
     };
@@ -114,6 +119,8 @@ struct Search<'a, 'm> {
     arrays: Arrays,
     /// Elements of arrays: other forms say more, wherever they are found.
     decided: Vec<u32>,
+    /// Where the heads of some of them are.
+    heads: Vec<Head>,
     counted: Counted,
     languages: Languages,
 }
@@ -144,8 +151,17 @@ impl Search<'_, '_> {
                 }
                 at += 8;
             }
-            self.decided.extend(self.arrays.end(&range));
+            let found = self.arrays.end(&range);
+            self.decide(found);
         }
+    }
+
+    fn decide(&mut self, found: Vec<Head>) {
+        self.decided.extend(found.iter().map(|(_, number)| *number));
+        let room = MOST_HEADS.saturating_sub(self.heads.len());
+        let blocks = self.view.blocks;
+        let has_some = |(_, number): &Head| blocks.get(*number).size >= LEAST_ELEMENTS * 8;
+        self.heads.extend(found.into_iter().filter(has_some).take(room));
     }
 
     fn look(&mut self, at: u64, is_named: &dyn Fn(u32) -> bool) {
@@ -159,12 +175,22 @@ impl Search<'_, '_> {
 
     /// What is known only when all was looked at.
     fn end(&mut self, is_named: &dyn Fn(u32) -> bool) {
-        for number in self.counted.all(&self.view) {
-            self.note_unless_known(number, Shape::RustCounted, is_named);
+        let [several, single] = self.counted.all(&self.view);
+        for number in &several {
+            self.note_unless_known(*number, Shape::RustCounted, is_named);
         }
         let rest = self.arrays.rest();
-        for number in std::mem::take(&mut self.decided).into_iter().chain(rest) {
+        self.decide(rest);
+        for number in std::mem::take(&mut self.decided) {
             self.note_unless_known(number, Shape::RustArray, is_named);
+        }
+        // What the elements of arrays say of one another.
+        let heads = std::mem::take(&mut self.heads);
+        let is_array = |number: u32| self.found[number as usize] == Found::Of(Shape::RustArray);
+        let columns = Columns { several: &several, single: &single };
+        let found = columns.look(&self.view, heads, &is_array);
+        for (number, shape) in found {
+            self.note_unless_known(number, shape, is_named);
         }
     }
 

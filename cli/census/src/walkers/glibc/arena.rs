@@ -25,6 +25,9 @@ const END: u64 = 0x828;
 /// Fast bins, where there are any: ten of them, before the top and the last remainder.
 const FAST_BINS: u64 = 0x60;
 const FAST_BIN_COUNT: usize = 10;
+/// Where it is said whether they may have any, from the start on; as the lock, it is half a word.
+const HAS_FAST: u64 = 8;
+const LOW: u64 = 0xffff_ffff;
 
 /// No program has more arenas.
 const MOST_ARENAS: usize = 4096;
@@ -67,6 +70,10 @@ pub struct Books {
     pub system: u64,
     /// First chunks of the fast bins.
     pub fast: Vec<u64>,
+    /// Where these are.
+    pub fast_at: u64,
+    /// It says whether they may have any, if it says so by a word of its own.
+    pub has_fast: Option<bool>,
     /// A thread has locked it.
     pub is_locked: bool,
 }
@@ -218,6 +225,10 @@ impl Books {
             true => moment.words(bins - FAST_BINS, FAST_BIN_COUNT)?,
             false => Vec::new(),
         };
+        // From 2.27 on, before the fast bins.
+        let says_so = before == BEFORE[0];
+        let has_fast =
+            says_so.then(|| moment.word(start + HAS_FAST)).flatten().map(|word| word & LOW != 0);
         // At first the top is the first bin itself.
         let size = || moment.word(top.checked_add(8)?).map(|size| size & !FLAGS);
         let top_end = || top.checked_add(size()?);
@@ -229,7 +240,9 @@ impl Books {
             top,
             system: moment.word(bins.checked_add(SYSTEM)?)?,
             fast,
-            is_locked: moment.word(start)? & 0xffff_ffff != 0,
+            fast_at: bins - FAST_BINS.min(before),
+            has_fast,
+            is_locked: moment.word(start)? & LOW != 0,
         })
     }
 

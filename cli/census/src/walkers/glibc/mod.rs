@@ -21,6 +21,7 @@ mod link_sums;
 mod links;
 mod main_heap;
 mod mapped;
+mod merging;
 mod parameters;
 mod starts;
 mod thread_caches;
@@ -104,6 +105,7 @@ impl Walker for Glibc {
         mapped::add(moment, &mut heap);
         let caches = thread_caches::mark(moment, &mut heap, &found.image);
         let is_mangled = fast_bins::mark(moment, &mut heap, caches.is_mangled);
+        merging::doubt(moment, &mut heap, &found.image, caches.is_mangled);
         heap.walk.layout = found.layout(is_mangled);
         heap.tell(&caches, sink);
         Answer::Walked(heap.walk)

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::{Image, Moment};
+use crate::{Image, Moment, Thread};
 
 /// Static thread-local variables of all modules together, at most.
 const REACH: u64 = 64 << 10;
@@ -27,10 +27,14 @@ pub fn words(moment: &Moment<'_>, pointer: u64) -> Vec<u64> {
 /// How many threads may be in the middle of a call: those that stand in code of the allocator's module, and
 /// in no system call that it does not make. At least as many as arenas are locked.
 pub fn in_flight(moment: &Moment<'_>, image: &Image, locked: u64) -> u64 {
-    let may_be = |thread: &&crate::Thread| {
-        let is_inside = image.range.contains(&thread.code);
-        let waits = |call: u64| call == FUTEX && locked > 0;
-        is_inside && thread.call.is_none_or(|call| CALLS.contains(&call) || waits(call))
+    let may_be = |thread: &&Thread| {
+        may_be_in_a_call(thread, image)
+            || locked > 0 && thread.call == Some(FUTEX) && image.range.contains(&thread.code)
     };
     (moment.threads().iter().filter(may_be).count() as u64).max(locked)
+}
+
+/// Whether a thread may be in the middle of a call, and waits for no other.
+pub fn may_be_in_a_call(thread: &Thread, image: &Image) -> bool {
+    image.range.contains(&thread.code) && thread.call.is_none_or(|call| CALLS.contains(&call))
 }

@@ -1,5 +1,7 @@
 //! Who may have allocated the blocks that a session did not record, by recorded ones that are like them.
 
+mod lives;
+
 use std::collections::{BTreeMap, HashMap};
 
 use heapattach_ledger::{FrameReport, Ledger};
@@ -9,6 +11,7 @@ use heapattach_verdict::place::Place;
 use serde::{Deserialize, Serialize};
 
 use super::{heap::frames, sites::together};
+use lives::Lives;
 
 /// So much of the recorded blocks of a group must be of one place, or no place is told for all of it.
 const PURE: f64 = 0.95;
@@ -51,6 +54,10 @@ pub struct LikelySites {
     pub purity: f64,
     /// Those that are like recorded blocks of several places.
     pub spread: Amount,
+    /// Those that are like recorded blocks of one place whose blocks of the session are freed sooner than that these could
+    /// be its.
+    #[serde(default)]
+    pub outlived: Amount,
     /// Those that are like too few recorded blocks, or none.
     pub unlike: Amount,
     /// Those of most bytes first.
@@ -77,12 +84,20 @@ pub struct LikelySite {
     pub samples: u64,
     /// Its part, in bytes, of groups that several places have, as these allocate now.
     pub spread: Range,
+    /// Blocks of groups that would be this place's, if what it allocated in the session had not been freed within half
+    /// of that.
+    #[serde(default)]
+    pub outlived: Amount,
 }
 
 impl LikelyReport {
     /// With the names that a ledger of the session has; `stack` tells which of its stacks a row has.
     pub fn placed(&self, ledger: &Ledger, stack: &impl Fn(u32) -> Option<u32>) -> LikelySites {
         let mut places = Places { ledger, stack, words: HashMap::new() };
+        let all = self.groups.iter().flat_map(|group| &group.sites);
+        let wanted = all.filter_map(|(row, ..)| places.words(stack(*row)?)).collect();
+        let lives = Lives::of(ledger, wanted, &mut |stack| places.words(stack));
+        let lives_of = |own: &OfPlace| own.words.as_ref().and_then(|words| lives.get(words));
         let mut told = LikelySites {
             unrecorded: self.unrecorded,
             unlike: self.unlike,
@@ -101,7 +116,15 @@ impl LikelyReport {
                 continue;
             };
             #[allow(clippy::cast_precision_loss)]
-            if top.words.is_some() && top.count as f64 >= PURE * all as f64 {
+            let is_pure = top.words.is_some() && top.count as f64 >= PURE * all as f64;
+            if is_pure && lives_of(top).is_some_and(|lives| lives.are_short()) {
+                add(&mut told.outlived, group.unrecorded);
+                let row = rows.entry(top.words.clone().unwrap_or_default()).or_default();
+                row.see(top);
+                add(&mut row.outlived, group.unrecorded);
+                continue;
+            }
+            if is_pure {
                 add(&mut told.likely, group.unrecorded);
                 let row = rows.entry(top.words.clone().unwrap_or_default()).or_default();
                 row.see(top);
@@ -124,8 +147,8 @@ impl LikelyReport {
         told.rows = rows.collect();
         let weight = |row: &LikelySite| {
             #[allow(clippy::cast_precision_loss)]
-            let likely = row.likely.bytes as f64;
-            likely + row.spread.value
+            let known = row.likely.bytes.saturating_add(row.outlived.bytes) as f64;
+            known + row.spread.value
         };
         told.rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         told.rows.truncate(ROWS);
@@ -171,6 +194,7 @@ struct Sums {
     pure: u64,
     samples: u64,
     spread: Range,
+    outlived: Amount,
 }
 
 impl Sums {
@@ -188,15 +212,18 @@ struct Places<'a, S> {
 }
 
 impl<S: Fn(u32) -> Option<u32>> Places<'_, S> {
+    /// The place of a stack, in words.
+    fn words(&mut self, stack: u32) -> Option<String> {
+        let ledger = self.ledger;
+        let words = self.words.entry(stack);
+        words.or_insert_with(|| Some(Place::of(&ledger.cause(stack)?).words())).clone()
+    }
+
     fn of(&mut self, group: &LikelyGroup) -> Vec<OfPlace> {
         let mut all: Vec<OfPlace> = Vec::new();
         for &(row, count, weight) in &group.sites {
             let stack = (self.stack)(row);
-            let words = stack.and_then(|stack| {
-                let ledger = self.ledger;
-                let words = self.words.entry(stack);
-                words.or_insert_with(|| Some(Place::of(&ledger.cause(stack)?).words())).clone()
-            });
+            let words = stack.and_then(|stack| self.words(stack));
             let at = all.iter().position(|own| own.words == words).unwrap_or_else(|| {
                 all.push(OfPlace { words, stack, most: 0, count: 0, weight: 0.0 });
                 all.len() - 1
@@ -221,13 +248,15 @@ impl<S: Fn(u32) -> Option<u32>> Places<'_, S> {
             purity: share(sums.pure, sums.samples),
             samples: sums.samples,
             spread: sums.spread,
+            outlived: sums.outlived,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use heapattach_ledger::sample;
+    use heapattach_ledger::{Metric, sample};
+    use heapattach_profile::{Births, SPANS, Sum};
 
     use super::*;
 
@@ -268,5 +297,39 @@ mod tests {
         assert!(first.spread.low > 640.0 && first.spread.low < first.spread.value, "{told:?}");
         let spread: f64 = told.rows.iter().map(|row| row.spread.value).sum();
         assert!((spread - 1500.0).abs() < 1e-9, "{told:?}");
+    }
+
+    /// All blocks that are like those of the first place, of which so many records were freed, and so many of each part of
+    /// the session are in use.
+    fn told(freed: u64, births: Option<[u32; SPANS]>) -> LikelySites {
+        let mut ledger = sample::ledger();
+        let in_use: u32 = births.iter().flatten().sum();
+        for (metric, blocks) in [(Metric::Freed, freed), (Metric::Live, in_use.into())] {
+            ledger.rows[0].set(metric, &Sum::exact(64, blocks));
+        }
+        ledger.births.retain(|(stack, _)| *stack != 0);
+        let of = |records: [u32; SPANS]| Births { records, bytes: records.map(u64::from) };
+        ledger.births.extend(births.map(|records| (0, of(records))));
+        let groups = vec![group(4000, &[(0, 30, 30.0)])];
+        let unrecorded = Amount { bytes: 4000, blocks: 400 };
+        let report = LikelyReport { unrecorded, groups, ..LikelyReport::default() };
+        report.placed(&ledger, &|row| Some(row))
+    }
+
+    #[test]
+    fn older_blocks_are_not_of_a_place_whose_blocks_are_freed_within_half_of_the_session() {
+        let late = [0, 0, 0, 0, 0, 0, 0, 30];
+        let told_as = |told: &LikelySites| (told.likely.blocks, told.outlived.blocks);
+        let short = told(1000, Some(late));
+        assert_eq!(told_as(&short), (0, 400), "{short:?}");
+        assert_eq!((short.rows[0].outlived.blocks, short.rows[0].samples), (400, 0));
+        // One lives on; few are freed; fewer than are in use; when they were allocated is not known.
+        let likely = [
+            told(1000, Some([0, 0, 0, 1, 0, 0, 0, 29])),
+            told(19, Some([0, 0, 0, 0, 0, 0, 0, 10])),
+            told(29, Some(late)),
+            told(1000, None),
+        ];
+        assert_eq!(likely.map(|told| told_as(&told)), [(400, 0); 4]);
     }
 }
