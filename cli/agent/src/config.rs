@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use heapattach_text::quantity::{parse_duration, parse_size};
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::Deserialize;
 
-use crate::{serve::Serve, spool::Spool};
+use crate::{
+    quantity::{duration, maybe_duration, size},
+    serve::Serve,
+    spool::Spool,
+};
 
 /// The version of the file that is understood.
 const VERSION: i64 = 1;
@@ -252,18 +255,6 @@ fn slot() -> Duration {
 
 fn every() -> u64 {
     512 << 10
-}
-
-pub(crate) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    parse_duration(&String::deserialize(from)?).map_err(D::Error::custom)
-}
-
-fn maybe_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from).map(Some)
-}
-
-pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    parse_size(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
 /// In one line.

@@ -32,6 +32,7 @@ mod facts;
 mod glob;
 mod kubernetes;
 mod look;
+mod quantity;
 mod retention;
 mod rotation;
 mod schedule;

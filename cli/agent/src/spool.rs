@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use crate::config::{duration, size};
+use crate::quantity::{duration, size};
 
 /// Less often than that tables of a session that goes on are written anew.
 const LEAST_EVERY: Duration = Duration::from_secs(1);

@@ -25,7 +25,7 @@ pub fn of_session(
     let own_name = this_machine();
     let host = args.host.as_deref().unwrap_or(&own_name);
     let mut is_written = false;
-    for one in report.processes.iter_mut() {
+    for one in &mut report.processes {
         is_written |= of_session(one, args, Some(folder))?;
     }
     let Some(recording) = &report.recording else { return Ok(is_written) };
@@ -52,6 +52,6 @@ fn of_recording(of: &RecordingReport, labels: &Labels<'_>, folder: &Path) -> Res
     }
     let recording = Recording::open(&of.path).map_err(|error| with_causes(&error))?;
     put(&recording, &|ledger: Ledger| ledger.of(Memory::All), labels, folder)?;
-    // What is in a recording that ends too early is told by its end; the rest is in the tables.
+    // Also one that ends too early: all that it has is in the tables, and the report says when it ends.
     fs::remove_file(&of.path).map_err(|error| format!("it cannot be removed: {error}"))
 }

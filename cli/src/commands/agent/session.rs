@@ -23,9 +23,6 @@ pub struct Tables {
     took: Duration,
 }
 
-/// What is written anew takes at most one part in so many of the time between.
-const SHARE: u32 = 500;
-
 impl Default for Tables {
     fn default() -> Self {
         Self { written: Instant::now(), took: Duration::ZERO }
@@ -33,9 +30,12 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// Whether that is now, if it is to be so often: a session of many intervals takes long, and has it more seldom.
-    pub fn are_due(&self, every: Duration) -> bool {
-        self.written.elapsed() >= every.max(self.took.saturating_mul(SHARE))
+    /// Whether that is now, if it is to be so often and to take so much of the time at most, percent: a session of many
+    /// intervals takes long, and has it more seldom.
+    pub fn are_due(&self, every: Duration, percent: f64) -> bool {
+        // Longer than any session.
+        let rest = (self.took.as_secs_f64() * 100.0 / percent).min(1e9);
+        self.written.elapsed() >= every.max(Duration::from_secs_f64(rest))
     }
 
     /// They were, from then on.

@@ -86,11 +86,12 @@ impl Agent {
         if !self.config.spool.has(Form::Parquet) {
             return;
         }
-        let every = self.config.spool.tables_every;
+        let (every, percent) =
+            (self.config.spool.tables_every, self.config.budget.processors_percent);
         let due = self.sessions.iter_mut().find(|session| {
             session.mode == Mode::Continuous
                 && session.told.is_none()
-                && session.tables.are_due(every)
+                && session.tables.are_due(every, percent)
         });
         let Some(session) = due else { return };
         let (began, pid) = (Instant::now(), session.key.pid);
