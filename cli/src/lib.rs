@@ -20,6 +20,7 @@
 //! | `moment` | moments on their way to the user, and files of them |
 //! | `sessions`, `fork_server` | several sessions of `serve`, `top`, `view` and `agent`, each a process forked from one |
 //! | `source_files` | lines of source for the page |
+//! | `tables` | recordings as tables for columnar engines |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
 //! | `version` | which build this is, of which source |

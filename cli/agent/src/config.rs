@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use heapattach_text::quantity::{parse_duration, parse_size};
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::Deserialize;
 
-use crate::serve::Serve;
+use crate::{
+    quantity::{duration, maybe_duration, size},
+    serve::Serve,
+    spool::Spool,
+};
 
 /// The version of the file that is understood.
 const VERSION: i64 = 1;
@@ -38,20 +41,6 @@ pub struct Config {
     /// Which processes are meant; the first rule that fits counts.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
-}
-
-/// Where profiles go.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Spool {
-    /// The folder; `spool` in that of the state without it.
-    pub folder: Option<PathBuf>,
-    /// So many bytes,
-    #[serde(deserialize_with = "size")]
-    pub max_size: u64,
-    /// and so old at most.
-    #[serde(deserialize_with = "duration")]
-    pub max_age: Duration,
 }
 
 /// What may be spent.
@@ -120,6 +109,8 @@ pub struct Rule {
     /// Mean bytes between samples.
     #[serde(default = "every", deserialize_with = "size")]
     pub every: u64,
+    /// The service in tables; the name of the process without it.
+    pub service: Option<String>,
     /// What the allocators count is looked at so often.
     #[serde(default, deserialize_with = "maybe_duration")]
     pub allocator: Option<Duration>,
@@ -186,6 +177,7 @@ impl Config {
         if self.interval < Duration::from_millis(100) {
             return Err("interval is below 100 ms".to_owned());
         }
+        self.spool.check()?;
         self.rules.iter().enumerate().try_for_each(|(at, rule)| {
             let is_new = self.rules[..at].iter().all(|other| other.name != rule.name);
             if !is_new {
@@ -209,6 +201,9 @@ impl Rule {
                     .to_owned(),
             );
         }
+        if self.service.as_deref().is_some_and(str::is_empty) {
+            return Err("service is empty".to_owned());
+        }
         if self.slot < Duration::from_secs(1) {
             return Err("slot is below 1 s".to_owned());
         }
@@ -219,12 +214,6 @@ impl Rule {
             return Err("allocator and census are 1 s or more apart".to_owned());
         }
         Ok(())
-    }
-}
-
-impl Default for Spool {
-    fn default() -> Self {
-        Self { folder: None, max_size: 1 << 30, max_age: Duration::from_secs(24 * 3600) }
     }
 }
 
@@ -268,18 +257,6 @@ fn every() -> u64 {
     512 << 10
 }
 
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    parse_duration(&String::deserialize(from)?).map_err(D::Error::custom)
-}
-
-fn maybe_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from).map(Some)
-}
-
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    parse_size(&String::deserialize(from)?).map_err(D::Error::custom)
-}
-
 /// In one line.
 fn plain(error: &toml::de::Error) -> String {
     let told = error.to_string();
@@ -290,6 +267,7 @@ fn plain(error: &toml::de::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spool::Form;
 
     const LEAST: &str = "version = 1\n[[rule]]\nname = 'web'\nprocess = 'nginx*'\n";
 
@@ -301,6 +279,9 @@ mod tests {
         assert_eq!(config.serve, None);
         let asked = Config::parse(&format!("{LEAST}[serve]\n")).unwrap();
         assert_eq!(asked.serve.unwrap().listen, "127.0.0.1:7070");
+        assert_eq!(config.spool.formats, [Form::Pprof]);
+        let asked = Config::parse(&format!("{LEAST}[spool]\nformats = ['parquet']\n")).unwrap();
+        assert!(asked.spool.has(Form::Parquet) && !asked.spool.has(Form::Pprof));
         assert_eq!(config.spool(), PathBuf::from("/var/lib/heapattach/spool"));
     }
 
@@ -315,6 +296,10 @@ mod tests {
             ("census = 'often'", "`often`"),
             ("[budget]\nprocessors-percent = -1.0", "processors-percent is -1"),
             ("[[rule]]\nname = 'web'\nuser = 'x'", "two rules are named `web`"),
+            ("service = ''", "rule `web`: service is empty"),
+            ("[spool]\nformats = []", "[spool] has no formats"),
+            ("[spool]\nformats = ['csv']", "unknown variant `csv`"),
+            ("[spool]\ntables-every = '1ms'", "tables-every is below 1 s"),
             ("[serve]\nport = 1", "unknown field `port`"),
             ("[[rule]]\nname = 'all'", "rule `all`: it fits every process"),
         ] {

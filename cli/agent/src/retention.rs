@@ -2,29 +2,29 @@
 
 use std::path::PathBuf;
 
-/// A file.
+/// What is there as long as all of it: a file, or the files of one session's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Where.
-    pub path: PathBuf,
-    /// How large.
+    /// Its files, in the order in which they go.
+    pub paths: Vec<PathBuf>,
+    /// How large they are together.
     pub bytes: u64,
-    /// When it was written, in seconds since 1970.
+    /// When the last was written, in seconds since 1970.
     pub at: u64,
 }
 
-/// The files that are too many.
-pub fn excess(mut files: Vec<Kept>, most_bytes: u64, oldest: u64) -> Vec<PathBuf> {
-    files.sort_by(|a, b| (b.at, &b.path).cmp(&(a.at, &a.path)));
+/// What is too much.
+pub fn excess(mut all: Vec<Kept>, most_bytes: u64, oldest: u64) -> Vec<Kept> {
+    all.sort_by(|a, b| (b.at, &b.paths).cmp(&(a.at, &a.paths)));
     let mut sum = 0_u64;
     // Once one has no room, older ones have none either.
     let mut is_full = false;
-    let goes = files.into_iter().filter(|file| {
-        sum = sum.saturating_add(file.bytes);
-        is_full |= sum > most_bytes || file.at < oldest;
+    let goes = all.into_iter().filter(|kept| {
+        sum = sum.saturating_add(kept.bytes);
+        is_full |= sum > most_bytes || kept.at < oldest;
         is_full
     });
-    goes.map(|file| file.path).collect()
+    goes.collect()
 }
 
 #[cfg(test)]
@@ -39,10 +39,10 @@ mod tests {
             let mut files: Vec<Kept> = Vec::new();
             for (minute, bytes) in sizes.into_iter().enumerate() {
                 let at = minute as u64 * 60;
-                files.push(Kept { path: format!("{minute}").into(), bytes, at });
+                files.push(Kept { paths: vec![format!("{minute}").into()], bytes, at });
                 let oldest = at.saturating_sub(3600);
                 let gone = excess(files.clone(), 40_000, oldest);
-                files.retain(|file| !gone.contains(&file.path));
+                files.retain(|file| !gone.contains(file));
                 assert!(files.iter().map(|file| file.bytes).sum::<u64>() <= 40_000);
                 assert!(files.iter().all(|file| file.at >= oldest) && files.len() <= 61);
                 assert!(files.iter().any(|file| file.at == at));

@@ -20,3 +20,4 @@ pub mod folder;
 pub mod input;
 pub mod named_file;
 pub mod output_file;
+pub mod whole_file;

@@ -45,6 +45,7 @@ pub use recording_view::LookArgs;
 pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use schema::SchemaArgs;
+pub use session::TablesArgs;
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};

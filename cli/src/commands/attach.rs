@@ -8,11 +8,12 @@ use heapattach_injector::{
 };
 
 use crate::{
-    args::{AttachArgs, LoaderArg, json},
+    args::{AttachArgs, FileFormat, LoaderArg, json},
     exit_status::Exit,
     moment::{Around, CensusOfSession, Watched},
+    next_command,
     output::{complain, print},
-    payload,
+    payload, tables,
     terminal::{Follower, Terminal},
 };
 use heapattach_files::output_file::{self, Readers};
@@ -40,6 +41,10 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
     if args.session.follow_forks && args.loader == LoaderArg::Dlopen {
         // Processes of a family are stopped at their births, where nothing can be loaded yet.
         complain("--loader dlopen cannot follow forks; use --loader map, which is the default");
+        return Exit::Usage;
+    }
+    if let Some(why) = args.session.misuse() {
+        complain(&why);
         return Exit::Usage;
     }
     let target = match attach::open(pid, args.force) {
@@ -123,7 +128,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
                     let watched = args.cold.filter(|_| goes_on).map(|_| Watched);
                     let recorded = written.as_ref().and_then(Store::read);
                     let census = around.map(|around| around.end(watched, path, recorded));
+                    let tables = write_tables(&mut report, args);
                     let exit = show(&report, args, (stacks.as_ref(), census.as_ref()));
+                    let exit = if exit == Exit::Done { tables } else { exit };
                     terminal.finish(&report);
                     exit
                 }
@@ -169,6 +176,7 @@ pub fn attach_within(
 
 /// Why a file that was named can never be written: better known before the target is stopped.
 fn look_at_files(args: &AttachArgs) -> Result<(), String> {
+    args.session.record.look_at_tables()?;
     let named = [json::file(args.session.json.as_ref()), args.session.stacks.as_deref()];
     named.into_iter().flatten().try_for_each(output_file::look_at)
 }
@@ -180,9 +188,9 @@ fn open(target: &Target, args: &AttachArgs) -> Result<Files, String> {
 
 /// Where to write the session to.
 fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingError> {
-    if let Some(path) = &args.session.record.output {
-        let file = heapattach_recording::create_named(path, args.force)?;
-        return Ok(Some(Store { path: Some(path.clone()), file }));
+    if let Some(path) = args.session.record.recording() {
+        let file = heapattach_recording::create_named(&path, args.force)?;
+        return Ok(Some(Store { path: Some(path), file }));
     }
     if args.session.records_by_default() {
         let (prefix, pid) = (args.session.record.output_prefix.as_deref(), target.process.pid());
@@ -238,6 +246,23 @@ fn show(
         print(text.trim_end(), exit)
     } else {
         exit
+    }
+}
+
+/// Tables in the place of the recording, if they are requested.
+fn write_tables(report: &mut Report, args: &AttachArgs) -> Exit {
+    let (session, folder) = (&args.session, args.session.record.tables());
+    match tables::of_session(report, &session.record.tables, folder) {
+        Ok(is_written) => {
+            let told = folder.filter(|_| is_written && !session.quiet);
+            let told = told.map(|folder| next_command::written(folder, FileFormat::Parquet));
+            told.iter().for_each(|told| complain(told));
+            Exit::Done
+        }
+        Err(why) => {
+            complain(&why);
+            Exit::Failed
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use crate::{
-    args::{RunArgs, json},
+    args::{FileFormat, RunArgs, json},
     exit_status::Exit,
+    next_command,
     output::complain,
-    payload,
+    payload, tables,
     terminal::{Follower, Terminal, Verbosity},
 };
 use heapattach_files::output_file::{self, Readers};
@@ -27,6 +28,10 @@ pub fn run(args: &RunArgs) -> Exit {
     let args = &RunArgs { session: args.session.clone().of_own_program(), ..args.clone() };
     if args.session.duration == Some(Duration::ZERO) {
         complain("--duration 0 is of a process that runs: need `-p PID`, or at least 1ms");
+        return Exit::Usage;
+    }
+    if let Some(why) = args.session.misuse() {
+        complain(&why);
         return Exit::Usage;
     }
     let files = match look_at_files(args).and_then(|()| open(args)) {
@@ -72,6 +77,7 @@ pub fn run(args: &RunArgs) -> Exit {
 
 /// Why a file that was named can never be written: better known before the program has run.
 fn look_at_files(args: &RunArgs) -> Result<(), String> {
+    args.session.record.look_at_tables()?;
     let named = [args.report.as_deref(), json::file(args.session.json.as_ref())];
     let named = named.into_iter().chain([args.session.stacks.as_deref()]);
     named.flatten().try_for_each(output_file::look_at)?;
@@ -93,10 +99,10 @@ fn open(args: &RunArgs) -> Result<Files, String> {
 
 /// Where to write the session to, as far as that is known before there is a process.
 fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
-    match &args.session.record.output {
+    match args.session.record.recording() {
         Some(path) => {
-            let file = heapattach_recording::create_named(path, args.force)?;
-            Ok(Some(Store { path: Some(path.clone()), file }))
+            let file = heapattach_recording::create_named(&path, args.force)?;
+            Ok(Some(Store { path: Some(path), file }))
         }
         None => Ok(Store::anonymous().ok()),
     }
@@ -105,6 +111,16 @@ fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
 fn conclude(report: &mut Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
+    let folder = args.session.record.tables();
+    match tables::of_session(report, &args.session.record.tables, folder) {
+        Ok(is_written) => {
+            let is_told = is_written && args.verbosity() == Verbosity::Usual;
+            let told = folder.filter(|_| is_told);
+            let told = told.map(|folder| next_command::written(folder, FileFormat::Parquet));
+            told.iter().for_each(|told| complain(told));
+        }
+        Err(why) => failures.push(why),
+    }
     failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
     failures.extend(write(report, args).err());
     if args.verbosity() != Verbosity::Silent {

@@ -10,6 +10,7 @@
 //! Where a frame has no unwind information both name it and end; so ends a coroutine of
 //! `makecontext()`, which returns to the first byte of `__start_context`, before which there is none.
 
+pub mod columnar;
 mod comparison;
 mod damage;
 mod gdb;

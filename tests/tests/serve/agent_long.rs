@@ -55,7 +55,7 @@ fn half_an_hour_takes_no_more_memory_and_files_than_its_first_half() {
     let minutes = std::env::var("HEAPATTACH_MINUTES").map_or(30, |text| text.parse().expect("one"));
     let time = Duration::from_secs(60 * minutes);
     let Some(place) = Place::new() else { return };
-    let spool = format!("[spool]\nmax-size = '{SPOOL}'");
+    let spool = format!("[spool]\nmax-size = '{SPOOL}'\nformats = ['pprof', 'parquet']");
     place.write_with(&spool, "mode = 'rotate'\nslot = '2s'\nallocator = '5s'");
     let mut fixtures: Vec<_> = (0..PROCESSES).map(|_| place.fixture()).collect();
     let running = place.start();

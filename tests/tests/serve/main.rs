@@ -5,6 +5,7 @@ mod agent_long;
 mod agent_looks;
 mod agent_routes;
 mod agent_soak;
+mod agent_tables;
 mod door;
 mod ends;
 mod fleet;

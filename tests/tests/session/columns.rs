@@ -1,23 +1,17 @@
 //! Tables of Parquet and requests of OpenTelemetry, read by the programs of others.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
-use heapattach_tests::{Folder, command::Heapattach, compile::Source, skip::skip};
+use heapattach_tests::{
+    Folder,
+    command::Heapattach,
+    compile::Source,
+    oracle::columnar::{CHDB, DUCKDB, python},
+};
 use serde_json::Value;
 
 /// The guide's chapter, whose queries are tried.
 const CHAPTER: &str = include_str!("../../../cli/guide/columns.md");
-
-/// A query of the tables, and all its rows as JSON; texts beyond JSON become texts.
-/// Where a query takes long it draws a bar on standard output.
-const DUCKDB: &str = "
-import duckdb, json, sys
-duckdb.sql('set enable_progress_bar = false')
-print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))";
-
-const CHDB: &str = "
-import chdb, sys
-print('[[' + str(chdb.query(sys.argv[1], 'CSV')).strip() + ']]')";
 
 /// Name, unit and sum of each profile; a stack without names is an error.
 const OTLP: &str = "
@@ -39,23 +33,6 @@ for profile in request.resource_profiles[0].scope_profiles[0].profiles:
     total = sum(sample.values[0] for sample in profile.samples)
     told.append([d.string_table[kind.type_strindex], d.string_table[kind.unit_strindex], total])
 print(json.dumps(told))";
-
-/// What Python says, as JSON; nothing, if it lacks that module.
-pub fn python(module: &str, script: &str, argument: &str) -> Option<Value> {
-    let is_there = Command::new("python3").args(["-c", &format!("import {module}")]).output();
-    if !is_there.is_ok_and(|output| output.status.success()) {
-        skip(
-            &format!("python3 has no {module}"),
-            "pip install duckdb chdb-core opentelemetry-proto",
-        );
-        return None;
-    }
-    let output =
-        Command::new("python3").args(["-c", script, argument]).output().expect("it is there");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{argument}: {error}");
-    Some(serde_json::from_slice(&output.stdout).expect("JSON"))
-}
 
 /// The queries of the chapter that begin so, of the tables below a folder.
 pub fn queries(folder: &str, begin: &str) -> Vec<String> {
@@ -144,8 +121,8 @@ fn the_queries_of_the_guide_run_on_recordings() {
         Heapattach::new(words).run().expect(0);
     }
     let indented = queries(&out, "    with ");
-    assert_eq!(indented.len(), 3, "growth, builds, services");
-    for (query, columns) in indented.iter().zip([7, 4, 3]) {
+    assert_eq!(indented.len(), 4, "growth, growth out of sums, builds, services");
+    for (query, columns) in indented.iter().zip([7, 7, 4, 3]) {
         let Some(rows) = python("duckdb", DUCKDB, query) else { return };
         let rows = rows.as_array().expect("rows");
         assert!(!rows.is_empty(), "{query}");

@@ -8,10 +8,10 @@ use heapattach_export::columns::{
 };
 use heapattach_ledger::Memory;
 use heapattach_recording::{Part, Recording};
-use heapattach_tests::Folder;
+use heapattach_tests::{Folder, oracle::columnar::python};
 use serde_json::Value;
 
-use crate::columns::{python, queries, record};
+use crate::columns::{queries, record};
 
 /// Machines, and processes of each.
 const SIZE: [u32; 2] = [3, 4];
@@ -58,7 +58,7 @@ fn answers(queries: &[String]) -> Option<Vec<Value>> {
 fn merges(from: &str, to: &str) -> Vec<String> {
     let [copy] = &queries(from, "    copy ")[..] else { panic!("one of the guide") };
     let mut all = Vec::new();
-    for table in ["sums", "stacks", "frames", "modules", "marks", "session"] {
+    for table in ["sums", "ends", "stacks", "frames", "modules", "marks", "session"] {
         let is_code = ["stacks", "frames", "modules"].contains(&table);
         let rows = if is_code { "(select distinct * from" } else { "(from" };
         for service in fs::read_dir(format!("{from}/{table}")).expect("a folder of ours") {
@@ -101,6 +101,7 @@ fn tables_of_a_fleet_answer_the_same_in_files_of_sessions_and_merged() {
     assert!((1..=sessions * INTERVALS * ROWS).contains(&count(0)), "{}", told[0][0]);
     assert_eq!([count(1), count(2), count(3)], [sessions, INTERVALS, machines.into()]);
     assert!(told[0].iter().all(|rows| rows.as_array().is_some_and(|rows| !rows.is_empty())));
+    assert_eq!(told[0][1], told[0][2], "growth by ends, and by sums");
     assert_eq!(told[0], told[1], "as they are and merged");
     assert_eq!(told[0], told[2], "as they are and merged by the guide");
 }

@@ -3,6 +3,8 @@
 
 mod columns;
 mod columns_fleet;
+mod columns_live;
+mod columns_spark;
 mod config_file;
 mod fingerprint;
 mod first_answer;

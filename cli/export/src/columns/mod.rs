@@ -3,6 +3,7 @@
 //! ```text
 //! FOLDER/TABLE/service=NAME/day=YYYY-MM-DD/SESSION.parquet
 //! session <- sums -> stacks -> frames -> modules      marks -> session
+//! session <- ends -> stacks
 //! ```
 //!
 //! Numbers of stacks, frames and modules are digests of what they are, so that those of two machines are
@@ -12,6 +13,7 @@
 //! Sums come from the ledger of an interval, as a report of that time has them.
 
 mod code;
+mod ends;
 #[cfg(any(test, feature = "simulation"))]
 pub mod fleet;
 mod identity;
@@ -27,6 +29,7 @@ use std::{io, io::Write, ops::Range, path::Path, time::Duration};
 use heapattach_ledger::{Ledger, Mark, Metric};
 
 use crate::parquet::{Schema, Table, Value};
+use ends::Ends;
 use identity::Identity;
 use interval::Interval;
 
@@ -44,6 +47,9 @@ pub struct Labels<'a> {
     pub stacks: usize,
     /// See `stacks`.
     pub metric: Metric,
+    /// Whether it is a slot of an agent that goes from process to process: what is in use at its end is what survived
+    /// the slot, and nothing is told of its ends.
+    pub is_slot: bool,
 }
 
 /// A session, all of it and parts of its time.
@@ -97,6 +103,7 @@ impl Kept {
     }
 }
 
+const ENDS: Kept = Kept::new("ends", &ends::SCHEMA);
 const SUMS: Kept = Kept { sorted_by: &sums::ORDER, ..Kept::new("sums", &sums::SCHEMA) };
 const STACKS: Kept = Kept::new("stacks", &code::STACKS);
 const FRAMES: Kept = Kept::new("frames", &code::FRAMES);
@@ -121,6 +128,7 @@ fn each_table<E>(session: Session<'_>, labels: &Labels<'_>, take: Take<'_, E>) -
     let began = identity.began_ms;
     let mut put = |table, day, rows: Rows<'_>| take(&identity, table, day, rows);
     let intervals = interval::all(began, whole.about.lasted_ms);
+    let mut ends = Ends::new(&identity, &chosen, &intervals);
     for of_day in intervals.chunk_by(|a, b| place::day(a.start_ms) == place::day(b.start_ms)) {
         let Some(Interval { start_ms: day, .. }) = of_day.first() else { continue };
         put(SUMS, *day, &mut |row| {
@@ -133,15 +141,18 @@ fn each_table<E>(session: Session<'_>, labels: &Labels<'_>, take: Take<'_, E>) -
                     false => Some(part(window)),
                 };
                 let within = within.as_ref().unwrap_or(&until);
-                sums::rows(&identity, interval, &until, within, &chosen, row)
+                let live = sums::rows(&identity, interval, &until, within, &chosen, row)?;
+                ends.note(interval, live);
+                Ok(())
             })
         })?;
     }
+    put(ENDS, began, &mut |row| if labels.is_slot { Ok(()) } else { ends.rows(row) })?;
     put(STACKS, began, &mut |row| code::stacks(whole, &places, row))?;
     put(FRAMES, began, &mut |row| code::frames(whole, &places, row))?;
     put(MODULES, began, &mut |row| code::modules(whole, row))?;
     put(MARKS, began, &mut |row| session::marks(&identity, marks, row))?;
-    put(SESSION, began, &mut |row| row(session::row(&identity, whole, &intervals)))
+    put(SESSION, began, &mut |row| row(session::row(&identity, whole, &intervals, labels)))
 }
 
 /// Takes a row.

@@ -3,8 +3,9 @@
 use std::io;
 
 use heapattach_ledger::{Ledger, Mark};
+use heapattach_verdict::current;
 
-use super::{Put, identity::Identity, interval::Interval};
+use super::{Labels, Put, identity::Identity, interval::Interval, sums};
 use crate::{
     harmless, notes,
     parquet::{
@@ -14,8 +15,9 @@ use crate::{
 };
 
 /// One row. `dropped` are records of all kinds, `not_seen` what is missing in words; `rss_bytes` is 0
-/// where it is not known; `first_start` and `last_start` are those of the first and the last interval.
-pub const SESSION: [(&str, Kind); 16] = [
+/// where it is not known; `first_start` and `last_start` are those of the first and the last interval; `unseen_bytes`
+/// is -1 where it is not known.
+pub const SESSION: [(&str, Kind); 18] = [
     ("session", Number),
     ("host", Text),
     ("pid", Number),
@@ -32,19 +34,28 @@ pub const SESSION: [(&str, Kind); 16] = [
     ("version", Text),
     ("first_start", Time),
     ("last_start", Time),
+    ("unseen_bytes", Number),
+    ("is_slot", Number),
 ];
 
 /// A row is a mark.
 pub const MARKS: [(&str, Kind); 3] = [("session", Number), ("at", Time), ("why", Text)];
 
 /// The row of a session with these intervals.
-pub fn row(identity: &Identity, ledger: &Ledger, intervals: &[Interval]) -> Vec<Value> {
+pub fn row(
+    identity: &Identity,
+    ledger: &Ledger,
+    intervals: &[Interval],
+    labels: &Labels<'_>,
+) -> Vec<Value> {
     let about = &ledger.about;
     let loss = about.loss;
     let lost = [loss.blocks, loss.frees, loss.samples, loss.beyond_limit, loss.torn];
     let dropped = lost.into_iter().fold(0, u64::saturating_add);
     let rss = ledger.moments.iter().rev().find_map(|moment| moment.rss).unwrap_or(0);
     let missing: Vec<_> = notes::gaps(about).iter().map(|note| harmless::line(note)).collect();
+    let unseen = current::unseen(&ledger.moments, about.every);
+    let unseen = unseen.map_or(-1, |unseen| sums::whole(unseen.value));
     let start = |of: Option<&Interval>| of.map_or(identity.began_ms, |interval| interval.start_ms);
     vec![
         identity.session.into(),
@@ -63,6 +74,8 @@ pub fn row(identity: &Identity, ledger: &Ledger, intervals: &[Interval]) -> Vec<
         harmless::line_or_none(&about.version).as_str().into(),
         start(intervals.first()).into(),
         start(intervals.last()).into(),
+        unseen.into(),
+        i64::from(labels.is_slot).into(),
     ]
 }
 

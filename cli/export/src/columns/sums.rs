@@ -80,7 +80,8 @@ pub fn chosen(whole: &Ledger, numbers: &[i64], labels: &Labels<'_>) -> Vec<i64> 
     stacks.into_iter().map(|(stack, _)| stack).collect()
 }
 
-/// The rows of an interval: `until` is all until its end, `within` what happened in it.
+/// The rows of an interval: `until` is all until its end, `within` what happened in it. Answers what was in use at its
+/// end, of the chosen stacks and of all others.
 pub fn rows(
     identity: &Identity,
     interval: &Interval,
@@ -88,7 +89,7 @@ pub fn rows(
     within: &Ledger,
     chosen: &[i64],
     put: Put<'_>,
-) -> io::Result<()> {
+) -> io::Result<Vec<Cell>> {
     let of_until = ByStack::of(until, chosen);
     let of_within = (!std::ptr::eq(until, within)).then(|| ByStack::of(within, chosen));
     let of_within = of_within.as_ref().unwrap_or(&of_until);
@@ -112,11 +113,12 @@ pub fn rows(
         row.extend(values.into_iter().map(Value::Number));
         put(row)?;
     }
-    Ok(())
+    let [live, ..] = columns;
+    Ok(live)
 }
 
 /// Bytes and blocks: the value, and the ends of its 95 % interval.
-type Cell = [[i64; 3]; 2];
+pub type Cell = [[i64; 3]; 2];
 
 /// The rows of the chosen stacks, of all threads together, and those of all others.
 struct ByStack<'a> {
@@ -169,7 +171,7 @@ fn parts(mut own: Vec<Estimate>, others: Estimate, total: Estimate) -> Vec<[i64;
 }
 
 /// What is no number is 0.
-fn whole(number: f64) -> i64 {
+pub fn whole(number: f64) -> i64 {
     let number = apportion::whole(number.clamp(0.0, apportion::MOST));
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -11,7 +11,7 @@ use heapattach_profile::Sum;
 type Tables = BTreeMap<String, (Vec<String>, Vec<Vec<Value>>)>;
 
 fn written(ledger: &Ledger, stacks: usize) -> Tables {
-    let labels = Labels { host: "m1", service: None, stacks, metric: Metric::Live };
+    let labels = Labels { host: "m1", service: None, stacks, metric: Metric::Live, is_slot: false };
     let mut tables = Tables::new();
     let mut part = |_: Range<Duration>| ledger.clone();
     let marks = [Mark { at_ms: 1500, why: "load \"x\"\n".to_owned() }];
@@ -112,10 +112,10 @@ fn what_found_no_place_among_the_rows_is_with_the_others_and_within_their_interv
 #[test]
 fn an_empty_ledger_has_tables_and_hostile_times_end() {
     let tables = written(&Ledger::default(), 20);
-    assert_eq!(tables.len(), 6);
+    assert_eq!(tables.len(), 7);
     let mut ledger = sample::ledger();
     (ledger.about.began, ledger.about.lasted_ms) = (u64::MAX, u64::MAX);
-    assert_eq!(written(&ledger, 1).len(), 6);
+    assert_eq!(written(&ledger, 1).len(), 7);
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn every_interval_is_asked_for_until_its_end_and_of_itself_and_days_have_files_o
         windows.push((window.start.as_secs(), window.end.as_secs()));
         ledger.clone()
     };
-    let labels = Labels { host: "", service: Some("s"), stacks: 1, metric: Metric::Live };
+    let labels =
+        Labels { host: "", service: Some("s"), stacks: 1, metric: Metric::Live, is_slot: false };
     let session = Session { whole: &ledger, part: &mut part, marks: &[] };
     let mut save = |path: &Path, fill: Fill<'_>| {
         let mut file = Vec::new();
@@ -150,4 +151,38 @@ fn every_interval_is_asked_for_until_its_end_and_of_itself_and_days_have_files_o
     assert_eq!(ends[0], [1_700_005_800_000]);
     assert_eq!(ends[1], [1_700_006_700_000]);
     assert!(starts.contains(&ends[1][0]) && ends.iter().all(|end| end.len() == 1));
+    for (column, of) in [("first", ends[0][0]), ("last", ends[1][0])] {
+        let told = numbers(&tables, "ends", &format!("{column}_bytes"));
+        let live = numbers(&tables, "sums", "live_bytes");
+        let then: Vec<_> =
+            live.into_iter().zip(&starts).filter(|(_, start)| **start == of).collect();
+        let (mut told, mut then) =
+            (told, then.into_iter().map(|(live, _)| live).collect::<Vec<_>>());
+        told.sort_unstable();
+        then.sort_unstable();
+        assert_eq!(told, then, "{column}");
+    }
+}
+
+#[test]
+fn a_slot_is_told_to_be_one_and_has_no_ends() {
+    let ledger = sample::ledger();
+    let mut labels =
+        Labels { host: "", service: None, stacks: 2, metric: Metric::Live, is_slot: true };
+    let of = |labels: &Labels<'_>| {
+        let mut tables = Tables::new();
+        let session = Session { whole: &ledger, part: &mut |_| ledger.clone(), marks: &[] };
+        let mut save = |path: &Path, fill: Fill<'_>| {
+            let mut file = Vec::new();
+            fill(&mut file)?;
+            let table = path.iter().next().unwrap().to_str().unwrap().to_owned();
+            tables.insert(table, read(&file));
+            io::Result::Ok(())
+        };
+        write(session, labels, &mut save).unwrap();
+        (numbers(&tables, "session", "is_slot"), tables["ends"].1.len(), tables["sums"].1.len())
+    };
+    assert_eq!(of(&labels), (vec![1], 0, 3));
+    labels.is_slot = false;
+    assert_eq!(of(&labels), (vec![0], 3, 3));
 }

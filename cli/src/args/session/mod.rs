@@ -2,6 +2,7 @@
 
 mod hooks;
 mod record;
+mod tables;
 mod triggers;
 
 use std::{path::PathBuf, time::Duration};
@@ -11,6 +12,7 @@ use heapattach_abi::ring::SLOT_BYTES;
 use heapattach_injector::attach::{Loader, Wish};
 
 pub use hooks::{HookArg, HookArgs};
+pub use tables::TablesArgs;
 
 use super::{
     EXPERT,
@@ -230,6 +232,11 @@ impl SessionArgs {
             loader: Loader::Map,
             force: false,
         }
+    }
+
+    /// Why these options mean nothing together.
+    pub fn misuse(&self) -> Option<String> {
+        self.record.tables.misuse(self.record.output.as_deref())
     }
 
     /// How much is said while the session lasts.

@@ -1,9 +1,13 @@
 //! How a session is written down.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 
+use super::tables::{TablesArgs, recording_of};
 use heapattach_session::watch::options::RecordOptions;
 use heapattach_text::quantity::{parse_duration, parse_size};
 
@@ -12,7 +16,8 @@ use heapattach_text::quantity::{parse_duration, parse_size};
 pub struct RecordArgs {
     /// Write the recording to FILE [default: NAME.PID.heapattach]
     ///
-    /// An existing FILE is overwritten only with --force. With --json there is no default.
+    /// An existing FILE is overwritten only with --force. With --json there is no default. FOLDER.parquet is a folder of
+    /// tables, with no recording (see --format).
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write the recording to PATH.PID.heapattach
@@ -61,13 +66,42 @@ pub struct RecordArgs {
         conflicts_with = "json"
     )]
     pub follow: Option<Duration>,
+    /// Tables in the place of the recording.
+    #[command(flatten)]
+    pub tables: TablesArgs,
 }
 
 impl RecordArgs {
+    /// The file of the recording that was named.
+    pub fn recording(&self) -> Option<PathBuf> {
+        match self.tables() {
+            Some(folder) => Some(recording_of(folder)),
+            None => self.output.clone(),
+        }
+    }
+
+    /// The folder of the tables that are to take its place.
+    pub fn tables(&self) -> Option<&Path> {
+        self.tables.folder(self.output.as_deref())
+    }
+
+    /// Why tables can never be written: better known before the session.
+    ///
+    /// # Errors
+    /// With the name of the folder.
+    pub fn look_at_tables(&self) -> Result<(), String> {
+        match self.tables() {
+            Some(folder) if folder.exists() && !folder.is_dir() => {
+                Err(format!("{} is not a folder; need one, or a new name", folder.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What the session is told; `is_by_default`: a file is to be left behind that was not named.
     pub fn options(&self, is_by_default: bool) -> RecordOptions {
         RecordOptions {
-            output: self.output.clone(),
+            output: self.recording(),
             prefix: self.output_prefix.clone(),
             is_by_default,
             redact: self.redact,

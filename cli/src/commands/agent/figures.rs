@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use heapattach_agent::{Config, State};
 use heapattach_serve::Figure;
 
-use super::{counted::Counted, spool::Spooled};
+use super::{counted::Counted, tidy::Spooled};
 
 /// What happened since it began.
 #[derive(Clone, Debug, Default)]

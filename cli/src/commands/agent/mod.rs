@@ -19,6 +19,7 @@ mod saved;
 mod session;
 mod share;
 mod spool;
+mod tidy;
 mod usage;
 mod visit;
 mod watch;

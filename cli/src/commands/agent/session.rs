@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitStatus,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use heapattach_agent::{Facts, Key, Mode, Rule};
@@ -15,6 +15,34 @@ use heapattach_serve::Target;
 
 use super::events::now;
 use crate::fork_server::{Begin, ForkServer, Member};
+
+/// When tables of a session that goes on are written anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
+    written: Instant,
+    took: Duration,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self { written: Instant::now(), took: Duration::ZERO }
+    }
+}
+
+impl Tables {
+    /// Whether that is now, if it is to be so often and to take so much of the time at most, percent: a session of many
+    /// intervals takes long, and has it more seldom.
+    pub fn are_due(&self, every: Duration, percent: f64) -> bool {
+        // Longer than any session.
+        let rest = (self.took.as_secs_f64() * 100.0 / percent).min(1e9);
+        self.written.elapsed() >= every.max(Duration::from_secs_f64(rest))
+    }
+
+    /// They were, from then on.
+    pub fn note(&mut self, began: Instant) {
+        *self = Self { written: Instant::now(), took: began.elapsed() };
+    }
+}
 
 /// A session.
 #[derive(Debug)]
@@ -25,6 +53,8 @@ pub struct Session {
     pub name: String,
     /// By which rule it is watched.
     pub rule: String,
+    /// What it is in tables.
+    pub service: String,
     /// How.
     pub mode: Mode,
     /// Mean bytes between samples.
@@ -35,6 +65,8 @@ pub struct Session {
     pub at: u64,
     /// Why it was told to end, if it was.
     pub told: Option<String>,
+    /// When its tables are written anew.
+    pub tables: Tables,
     /// What is told of it over HTTP.
     pub target: Arc<Target>,
     /// What is written down.
@@ -75,6 +107,8 @@ impl Session {
             key: one.key,
             name: one.name.clone(),
             rule: rule.name.clone(),
+            service: rule.service.clone().unwrap_or_else(|| one.name.clone()),
+            tables: Tables::default(),
             mode: rule.mode,
             every,
             began: Instant::now(),

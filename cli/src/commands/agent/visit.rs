@@ -11,6 +11,7 @@ use std::{
 };
 
 use heapattach_agent::{Key, Look, Scheduled};
+use heapattach_files::whole_file;
 use nix::{
     fcntl::Flock,
     sys::{
@@ -44,8 +45,10 @@ pub struct Visit {
     pub look: Look,
     /// Why it was told to end, if it was.
     pub told: Option<String>,
-    /// Where a census keeps its moment.
+    /// Where a census keeps its moment, once it is whole.
     pub moment: Option<PathBuf>,
+    /// And until then.
+    unfinished: Option<PathBuf>,
     child: Child,
     began: Instant,
     result: PathBuf,
@@ -82,18 +85,21 @@ impl Visit {
         json.push(&result);
         let lock = look_lock::take(folder.parent().unwrap_or(folder))?;
         let mut command = Command::new(std::env::current_exe()?);
-        let moment = match look {
+        let [moment, unfinished] = match look {
             Look::Allocator => {
                 command.arg("allocator");
-                None
+                [None, None]
             }
             Look::Census => {
                 let name = format!("{}-{}-{}.heapattach-moment", one.rule.name, key.pid, now());
                 let path = spool.join(name);
                 let most = format!("{}ms", most_stopped.as_millis());
                 command.args(["heap", "--redact", "--waste-limit", WASTE, "--max-pause", &most]);
-                command.arg("-o").arg(&path);
-                Some(path)
+                // Its form is told by its end.
+                let mut unfinished = whole_file::spare(spool).into_os_string();
+                unfinished.push(".heapattach-moment");
+                command.arg("-o").arg(&unfinished);
+                [Some(path), Some(unfinished.into())]
             }
         };
         command.args(["-p", &key.pid.to_string()]).arg(json);
@@ -108,6 +114,7 @@ impl Visit {
             look,
             told: None,
             moment,
+            unfinished,
             child,
             began: Instant::now(),
             result,
@@ -154,13 +161,22 @@ impl Visit {
                 Some(says.lines().last().unwrap_or("it said nothing").to_owned())
             }
         };
-        let (error, result) = (self.told.clone().or(error), result.unwrap_or_default());
+        let error = self.told.clone().or(error).or_else(|| self.keep_moment().err());
+        let result = result.unwrap_or_default();
         let stopped_ms = result["moment"]["stopped_us"].as_f64().unwrap_or(0.0) / 1000.0;
         let _ = (fs::remove_file(&self.result), fs::remove_file(log));
-        if let Some(moment) = self.moment.as_ref().filter(|_| error.is_some()) {
-            let _ = fs::remove_file(moment);
+        if let Some(unfinished) = self.unfinished.as_ref().filter(|_| error.is_some()) {
+            let _ = fs::remove_file(unfinished);
         }
         Some(Visited { status, processor, stopped_ms, error, result })
+    }
+
+    /// What is whole gets its name.
+    fn keep_moment(&self) -> Result<(), String> {
+        let Some((from, to)) = self.unfinished.as_ref().zip(self.moment.as_ref()) else {
+            return Ok(());
+        };
+        fs::rename(from, to).map_err(|error| format!("{} is not there: {error}", to.display()))
     }
 
     fn read(&self) -> Option<Value> {

@@ -13,7 +13,7 @@ mod process;
 
 use std::{io, path::Path};
 
-use super::{FRAMES, Fill, Kept, MARKS, MODULES, SCHEMA, SESSION, STACKS, SUMS, place};
+use super::{ENDS, FRAMES, Fill, Kept, MARKS, MODULES, SCHEMA, SESSION, STACKS, SUMS, place};
 use crate::parquet::Value;
 pub use pattern::Pattern;
 use pattern::{Series, number};
@@ -92,7 +92,7 @@ impl Fleet {
     }
 }
 
-const ALL: [Kept; 6] = [SUMS, STACKS, FRAMES, MODULES, MARKS, SESSION];
+const ALL: [Kept; 7] = [SUMS, ENDS, STACKS, FRAMES, MODULES, MARKS, SESSION];
 
 /// A file with the rows of these processes.
 fn file<'a>(
@@ -104,6 +104,7 @@ fn file<'a>(
     for process in processes {
         match table.name {
             "sums" => process.sums(&mut |row| file.row(row))?,
+            "ends" => process.ends(&mut |row| file.row(row))?,
             "session" => file.row(session(process))?,
             _ => {
                 let kept = process.pattern.tables.get(table.name);
@@ -183,7 +184,7 @@ mod tests {
             rows.sort();
             rows
         };
-        for table in ["sums", "session", "marks"] {
+        for table in ["sums", "ends", "session", "marks"] {
             assert!(sorted(&own, table) == sorted(&merged, table), "{table}");
         }
         for table in ["stacks", "frames", "modules"] {

@@ -45,7 +45,13 @@ impl Pattern {
             false => time,
         };
         let mut part = |time: Range<Duration>| part(shrink(time.start)..shrink(time.end));
-        let labels = Labels { host: "", service: None, stacks: STACKS, metric: Metric::Live };
+        let labels = Labels {
+            host: "",
+            service: None,
+            stacks: STACKS,
+            metric: Metric::Live,
+            is_slot: false,
+        };
         let mut tables: BTreeMap<&'static str, Vec<Vec<Value>>> = BTreeMap::new();
         let session = Session { whole: &whole, part: &mut part, marks: &[] };
         let kept: Result<(), Infallible> =

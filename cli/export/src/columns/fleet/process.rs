@@ -15,6 +15,14 @@ const NOISE: f64 = 0.05;
 /// By so much more the largest stack of the new build has in use.
 const REGRESSION: f64 = 1.5;
 
+/// Values of a row of sums that are of what is in use: bytes and blocks, each with its ends.
+const LIVE: usize = 6;
+
+/// Takes a row.
+type Put<'a, E> = &'a mut dyn FnMut(Vec<Value>) -> Result<(), E>;
+/// Takes a stack, and its values from interval to interval.
+type Take<'a, E> = &'a mut dyn FnMut(i64, &[[i64; VALUES]]) -> Result<(), E>;
+
 /// A process.
 pub struct Process<'a> {
     /// What it does.
@@ -56,7 +64,27 @@ impl Process<'_> {
     }
 
     /// Puts the rows of its sums.
-    pub fn sums<E>(&self, put: &mut dyn FnMut(Vec<Value>) -> Result<(), E>) -> Result<(), E> {
+    pub fn sums<E>(&self, put: Put<'_, E>) -> Result<(), E> {
+        self.each_stack(&mut |stack, values| self.rows(stack, values, put))
+    }
+
+    /// Puts the rows of its ends.
+    pub fn ends<E>(&self, put: Put<'_, E>) -> Result<(), E> {
+        let intervals = &self.pattern.intervals;
+        let start = |of: Option<&[i64; 2]>| self.day_ms + of.map_or(0, |[start, _]| *start);
+        let starts = [start(intervals.first()), start(intervals.last())];
+        self.each_stack(&mut |stack, values| {
+            let mut row: Vec<Value> =
+                vec![self.session().into(), self.host().as_str().into(), stack.into()];
+            row.extend(starts.map(Value::Number));
+            let ends = [values.first(), values.last()].into_iter().flatten();
+            row.extend(ends.flat_map(|values| &values[..LIVE]).copied().map(Value::Number));
+            put(row)
+        })
+    }
+
+    /// Its stacks with what they have, the others as 0.
+    fn each_stack<E>(&self, take: Take<'_, E>) -> Result<(), E> {
         let mut draw = Draw(mixed(&[3, self.machine.into(), self.pid.into()]));
         let series = &self.pattern.series;
         let factors = series.iter().map(|_| draw.between(-SPREAD, SPREAD).exp2());
@@ -72,22 +100,17 @@ impl Process<'_> {
             let factor = if self.is_new && rank == 0 { factor * REGRESSION } else { factor };
             let values = varied(&series.values, factor, &mut draw);
             if rank < STACKS && series.stack != 0 {
-                self.rows(self.of_build(series.stack), &values, put)?;
+                take(self.of_build(series.stack), &values)?;
                 continue;
             }
             for (sum, values) in others.iter_mut().zip(values) {
                 sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
             }
         }
-        self.rows(0, &others, put)
+        take(0, &others)
     }
 
-    fn rows<E>(
-        &self,
-        stack: i64,
-        values: &[[i64; VALUES]],
-        put: &mut dyn FnMut(Vec<Value>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn rows<E>(&self, stack: i64, values: &[[i64; VALUES]], put: Put<'_, E>) -> Result<(), E> {
         let (session, host) = (self.session(), self.host());
         for (&[start, lasted], values) in self.pattern.intervals.iter().zip(values) {
             let mut row: Vec<Value> = Vec::with_capacity(values.len() + 6);

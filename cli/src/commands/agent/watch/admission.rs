@@ -49,6 +49,7 @@ impl Agent {
                 session.end("its slot is over");
             }
         }
+        self.refresh_tables();
         // One that is about to end keeps its place, so that the next begins when it has ended.
         let watched: HashSet<Key> = self.sessions.iter().map(|session| session.key).collect();
         let mut rotations = std::mem::take(&mut self.rotations);

@@ -1,6 +1,8 @@
 //! What becomes of sessions that have ended: their profiles are kept, their targets looked at.
 
-use heapattach_agent::{Key, SlotProfile};
+use std::time::Instant;
+
+use heapattach_agent::{Form, Key, Mode, SlotProfile};
 use heapattach_report::Report;
 use heapattach_text::quantity::bytes;
 use serde_json::json;
@@ -77,6 +79,36 @@ impl Agent {
             self.saved.write()?;
         }
         Ok(())
+    }
+
+    /// Tables of one session that goes on are written anew, when it is time.
+    pub(super) fn refresh_tables(&mut self) {
+        if !self.config.spool.has(Form::Parquet) {
+            return;
+        }
+        let (every, percent) =
+            (self.config.spool.tables_every, self.config.budget.processors_percent);
+        let due = self.sessions.iter_mut().find(|session| {
+            session.mode == Mode::Continuous
+                && session.told.is_none()
+                && session.tables.are_due(every, percent)
+        });
+        let Some(session) = due else { return };
+        let (began, pid) = (Instant::now(), session.key.pid);
+        let refreshed = spool::refresh(&self.config, session);
+        session.tables.note(began);
+        match refreshed {
+            Ok(path) => {
+                let of = json!({ "pid": pid, "rule": session.rule, "path": path });
+                let told = format!("tables of process {pid} until now: {}", path.display());
+                self.events.tell("tables", of, &told);
+                self.tidy();
+            }
+            Err(why) => {
+                let told = format!("no tables of process {pid}: {why}");
+                self.events.tell("no-profile", json!({ "pid": pid }), &told);
+            }
+        }
     }
 
     pub(super) fn note_stop(&mut self, key: Key, stopped_ms: f64) {

@@ -33,7 +33,7 @@ use super::{
     routes::Routes,
     saved::Saved,
     session::Session,
-    spool::{Spooled, tidy},
+    tidy::{Spooled, tidy},
     usage::Usage,
     visit::Visit,
 };

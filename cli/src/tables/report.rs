@@ -1,12 +1,10 @@
 //! `report --format parquet`: a recording as a folder of tables.
 
-use std::{fs, ops::Range, path::Path, time::Duration};
-
-use heapattach_export::columns::{self, Fill, Labels, Session};
-use heapattach_files::output_file::{self, Readers};
+use heapattach_export::columns::Labels;
 use heapattach_ledger::{Ledger, Memory};
-use heapattach_recording::{Part, Recording};
+use heapattach_recording::Recording;
 
+use super::{STACKS, put};
 use crate::{
     args::{FileFormat, ReportArgs},
     exit_status::Exit,
@@ -14,9 +12,6 @@ use crate::{
     open_recording::refuse,
     output::complain,
 };
-
-/// So many stacks have rows of their own.
-const STACKS: usize = 20;
 
 /// Writes the tables.
 pub fn write(args: &ReportArgs) -> Exit {
@@ -43,19 +38,14 @@ pub fn write(args: &ReportArgs) -> Exit {
         // What the program mapped itself is told beside its blocks, as by the other formats.
         ledger.of(look.memory().unwrap_or(Memory::All))
     };
-    let whole = chosen(recording.ledger(None));
-    let mut part = |window: Range<Duration>| {
-        chosen(recording.part(&Part { window: Some(window), ..Part::default() }))
-    };
     let labels = Labels {
         host: args.host.as_deref().unwrap_or_default(),
         service: args.service.as_deref(),
         stacks: look.limit.unwrap_or(STACKS),
         metric: look.metric(),
+        is_slot: false,
     };
-    let session = Session { whole: &whole, part: &mut part, marks: recording.marks() };
-    let written = columns::write(session, &labels, &mut |path, fill| save(folder, path, fill));
-    match written {
+    match put(&recording, &chosen, &labels, folder) {
         Ok(()) => {
             complain(&next_command::written(folder, FileFormat::Parquet));
             Exit::Done
@@ -65,16 +55,6 @@ pub fn write(args: &ReportArgs) -> Exit {
             Exit::Failed
         }
     }
-}
-
-/// Names and arguments of a program are for the owner of a file alone.
-fn save(folder: &Path, path: &Path, fill: Fill<'_>) -> Result<(), String> {
-    let path = folder.join(path);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)
-            .map_err(|error| format!("{} cannot be made: {error}", parent.display()))?;
-    }
-    output_file::write_with(&path, Readers::Owner, |out| fill(out))
 }
 
 fn usage(why: &str) -> Exit {
