@@ -33,7 +33,6 @@ use crate::{
         patch::{PatchError, Patches, RequestHooks, change},
         survey::{Survey, mapping_of},
     },
-    snapshot::client_requests,
     trace::{stopped::Stopped, target::Target},
 };
 
@@ -46,6 +45,14 @@ struct Site {
 
 /// What a hook of a request gets its block from: the second argument is how large it is.
 const TOLD: Form = Form { block: 0, size: 2, times: 0, asks: Asks::Told };
+
+/// Libraries whose requests tell of parts of blocks that are seen as a whole.
+const WHOLE: [&str; 2] = ["libglib-2.0.so", "libgobject-2.0.so"];
+
+/// Whether this is the name of such a library.
+pub fn is_seen_whole(name: &str) -> bool {
+    WHOLE.iter().any(|one| name.starts_with(one))
+}
 
 /// Room for the common code, and for the parts of sites.
 const COMMON_ROOM: usize = 512;
@@ -91,7 +98,7 @@ fn sites(target: &Target, maps: &[Mapping<'_>], survey: &Survey) -> Result<Vec<S
         let link = &loaded.link;
         let Some(mapping) = mapping_of(maps, link) else { continue };
         let name = mapping.file().and_then(Path::file_name).and_then(|name| name.to_str());
-        if name.is_none_or(client_requests::is_seen_whole) {
+        if name.is_none_or(is_seen_whole) {
             continue;
         }
         let Ok(bytes) = file::read_module(&target.process, mapping) else { continue };

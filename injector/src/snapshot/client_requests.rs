@@ -2,7 +2,7 @@
 
 use heapattach_process::proc::maps;
 
-use crate::{arch, trace::target::Target};
+use crate::{arch, hook::requests::is_seen_whole, trace::target::Target};
 
 /// Code of all modules that is searched, at most, and at a time.
 const MOST_CODE: u64 = 1 << 28;
@@ -39,14 +39,6 @@ const CORE: [(u32, u32); 9] = [
     (0x1801, 0x1802),
 ];
 const TOOLS: [[u8; 2]; 4] = [*b"MC", *b"HG", *b"CT", *b"DR"];
-
-/// Libraries whose requests tell of parts of blocks that are seen as a whole.
-const WHOLE: [&str; 2] = ["libglib-2.0.so", "libgobject-2.0.so"];
-
-/// Whether this is the name of such a library.
-pub fn is_seen_whole(name: &str) -> bool {
-    WHOLE.iter().any(|one| name.starts_with(one))
-}
 
 /// Looks through the code of the modules that are there.
 pub fn of(target: &Target) -> ClientRequests {
