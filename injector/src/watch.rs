@@ -7,7 +7,7 @@
 pub use crate::{
     hook::{
         exporters::{Exporter, Exporters},
-        patch::{ActiveHook, Patches},
+        patch::{ActiveHook, Heard, Patches, RequestHooks},
         slots::Sorted,
     },
     installation::shelter::Exposure,

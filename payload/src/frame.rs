@@ -2,7 +2,13 @@
 
 use core::mem::offset_of;
 
-use heapattach_abi::{frame, kind::HookKind};
+use heapattach_abi::{
+    form::{Asks, Form},
+    frame,
+    kind::HookKind,
+};
+
+use crate::{arch, cells::Cells};
 
 /// Lies directly below the return address.
 #[repr(C)]
@@ -85,5 +91,25 @@ impl Frame {
     /// The stack pointer at the entry of the hooked function.
     pub(crate) fn stack_pointer(&self) -> u64 {
         (&raw const self.return_address).addr() as u64
+    }
+
+    /// Where the call returns to, and the stack pointer then: the caller's. Where the program only tells of
+    /// a block, the caller is code of ours, and the program is where that says.
+    #[inline(always)]
+    pub(crate) fn caller(&self, cells: &Cells) -> (u64, u64) {
+        match self.kind() {
+            Some(HookKind::Chosen) => self.told_caller(cells),
+            _ => (self.return_address, self.stack_pointer() + 8),
+        }
+    }
+
+    #[inline(never)]
+    fn told_caller(&self, cells: &Cells) -> (u64, u64) {
+        let pointer = self.stack_pointer();
+        if Form::unpack(cells.second(self.hook())).asks != Asks::Told {
+            return (self.return_address, pointer + 8);
+        }
+        let word = |at: usize| arch::read(pointer + at as u64);
+        (word(frame::TOLD_CODE), word(frame::TOLD_STACK))
     }
 }

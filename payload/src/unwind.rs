@@ -80,10 +80,9 @@ impl Walk {
 
     #[inline]
     pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
-        let (tables, code) = (Tables::newest(cells), frame.return_address);
-        let pointer = frame.stack_pointer();
-        let reach = Reach::new(cells, row, pointer);
-        let stack = pointer + 8;
+        let tables = Tables::newest(cells);
+        let (code, stack) = frame.caller(cells);
+        let reach = Reach::new(cells, row, frame.stack_pointer());
         let arrived = Position { code, lookup: code - 1, stack, frame: frame.rbp };
         let (late, own_return) = (Late::new(cells), cells.own_return());
         Self { tables, reach, late, own_return, arrived }

@@ -55,6 +55,7 @@ mod live_tests;
 mod model;
 mod module_analysis;
 mod refusal;
+mod requests;
 pub mod user_hooks;
 mod zones;
 
@@ -68,6 +69,7 @@ pub use image::ImageError;
 pub use keep_out::KeepOut;
 pub use module_analysis::analyse;
 pub use refusal::Refusal;
+pub use requests::{REQUEST_BYTES, Requests, requests};
 
 /// A function that is to be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

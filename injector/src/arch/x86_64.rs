@@ -15,6 +15,7 @@ mod leaves;
 mod lsan_functions;
 mod processor;
 mod reads;
+mod request_code;
 mod requests;
 mod rescue_frame;
 
@@ -34,6 +35,10 @@ pub use leads::{LONGEST_LEAD, leads_to};
 pub use leaves::jumps_out;
 pub use lsan_functions::{LsanWord, lsan_code, lsan_function_at};
 pub use reads::{constants_added, first_address_taken, first_read_in, read_distances};
+pub use request_code::{
+    FAR_JUMP, FAR_JUMP_BYTES, RequestWord, SITE_BYTES, SKIP_REQUEST, request_code,
+    request_originals, request_site,
+};
 pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};
 pub use rescue_frame::{FRAME_FREE, PLAIN_FRAME, RESCUE_FRAME_LIMIT, rescue_frame};
 

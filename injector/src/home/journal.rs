@@ -26,6 +26,9 @@ pub enum ChangeKind {
     /// The word by which a mailbox tells its program that a session watches: of its new value only
     /// the upper half stays the same.
     Watch,
+    /// A part of the jump in the place of a client request. There are three of a request, and each leaves code
+    /// that may be run ([`crate::hook::requests`]).
+    Request,
 }
 
 /// One change of at most eight bytes.
@@ -91,6 +94,7 @@ impl Home {
                 ChangeKind::Entry => 1,
                 ChangeKind::Bypass => 2,
                 ChangeKind::Watch => 3,
+                ChangeKind::Request => 4,
             };
             bytes.extend(change.at.get().to_le_bytes());
             bytes.extend(change.old);
@@ -131,6 +135,7 @@ impl Home {
                 1 => ChangeKind::Entry,
                 2 => ChangeKind::Bypass,
                 3 => ChangeKind::Watch,
+                4 => ChangeKind::Request,
                 _ => return None,
             };
             let length = usize::from(r[24]).min(8);

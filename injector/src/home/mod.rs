@@ -7,6 +7,7 @@
 //! +0x200   the instruction that injected calls are made at                   never writable: we
 //! +0x1000  rescue frame: the borrowed thread as it was                       write it from outside
 //! +0x5000  trampolines: the first instructions of patched functions
+//! ...      what hears client requests
 //! ...      the payload
 //! ...      journal: modules, then changes, each noted before it is made
 //! ...      the stub page, which may stay
@@ -39,7 +40,7 @@ pub use journal::{Change, ChangeKind, ModuleRecord};
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
 /// Raised whenever the layout, or what tells that a session lives, changes: another heapattach must
 /// not undo what it misreads.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 /// The undo reads in the rows whether a thread is in our code.
 const _: () = assert!(row::ROW_BYTES == 1920, "rows of another size are another version");
 
@@ -55,7 +56,10 @@ pub const SHARED_NAME: &[u8] = b"heapattach\0";
 const FRAME: u64 = PAGE;
 const TRAMPOLINES: u64 = FRAME + arch::RESCUE_FRAME_LIMIT;
 const TRAMPOLINE_COUNT: u64 = heapattach_abi::kind::MAX_HOOKS as u64;
-const BODY: u64 = TRAMPOLINES + TRAMPOLINE_COUNT * TRAMPOLINE_MAX as u64;
+const REQUESTS: u64 = TRAMPOLINES + TRAMPOLINE_COUNT * TRAMPOLINE_MAX as u64;
+/// Room for what hears client requests: common code, and a part for each.
+pub const REQUEST_ROOM: u64 = 4 * PAGE;
+const BODY: u64 = REQUESTS + REQUEST_ROOM;
 
 const MODULE_BYTES: u64 = 24;
 const CHANGE_BYTES: u64 = 40;
@@ -157,7 +161,8 @@ impl Home {
 
     /// How much of a home is really in use with this payload and so many changes.
     pub fn used_by(body: u64, changes: u64) -> u64 {
-        BODY + body.next_multiple_of(PAGE)
+        BODY - REQUEST_ROOM
+            + body.next_multiple_of(PAGE)
             + (changes * CHANGE_BYTES).next_multiple_of(PAGE)
             + 2 * PAGE
             + PRIVATE_BYTES as u64
@@ -320,6 +325,11 @@ impl Home {
     /// Room for the first instructions of the function behind hook `hook`.
     pub fn trampoline(&self, hook: usize) -> RemoteAddr {
         self.at.offset(TRAMPOLINES + hook as u64 * TRAMPOLINE_MAX as u64)
+    }
+
+    /// Room for what hears client requests, [`REQUEST_ROOM`] bytes.
+    pub fn requests(&self) -> RemoteAddr {
+        self.at.offset(REQUESTS)
     }
 
     /// Writes the header, the gadget and the carrier's rescue frame, all at once: until they are

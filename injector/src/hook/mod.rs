@@ -7,6 +7,7 @@ pub mod obstacle;
 pub mod patch;
 pub mod plan;
 pub mod quiet;
+pub mod requests;
 pub mod slots;
 pub mod stand_ins;
 pub mod survey;

@@ -18,6 +18,9 @@ use heapattach_process::{
 /// Before this version there is no word that tells it.
 const FIRST_TOLD: &str = "3.10 or older";
 
+/// What is said behind the version of builds without a global lock.
+const FREE_THREADED: &str = " (free-threaded: not tried)";
+
 /// What there is of an interpreter in a target.
 #[derive(Clone, Debug)]
 pub enum Python {
@@ -182,8 +185,9 @@ fn of_marks(marks: &Marks, module: String, memory: &Memory) -> Python {
     match layout(if major == 3 { minor } else { 0 }, &table) {
         Ok(mut layout) => {
             layout.orders.runtime = runtime.get();
+            let version = if layout.is_free_threaded() { told + FREE_THREADED } else { told };
             Python::Readable(Box::new(Interpreter {
-                version: told,
+                version,
                 module,
                 form: Form::Python(layout, marks.code_type),
                 eval: marks.eval.clone(),
@@ -203,7 +207,10 @@ fn written(version: u64) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{super::layout::tests::of_3_12, *};
+    use super::{
+        super::layout::tests::{of_3_12, table},
+        *,
+    };
 
     /// An interpreter for other tests.
     pub fn some() -> Interpreter {
@@ -238,5 +245,28 @@ pub mod tests {
             panic!("nothing is known of it");
         };
         assert_eq!(why.version, FIRST_TOLD);
+    }
+
+    #[test]
+    fn a_build_without_a_global_lock_is_named_so() {
+        let own =
+            heapattach_process::proc::Process::open(std::process::id().cast_signed()).unwrap();
+        let memory = Memory::open(&own).unwrap();
+        let place = |words: &[u64]| RemoteAddr::new(words.as_ptr().addr() as u64);
+        let version = [0x030d_01f0];
+        for (is_free_threaded, told) in [(0, "3.13.1"), (1, "3.13.1 (free-threaded: not tried)")] {
+            let mut table = table();
+            table[2] = is_free_threaded;
+            let marks = Marks {
+                runtime: Some(place(&table)),
+                version: Some(place(&version)),
+                eval: RemoteAddr::new(1)..RemoteAddr::new(2),
+                ..Marks::default()
+            };
+            let Python::Readable(found) = of_marks(&marks, "libpython".to_owned(), &memory) else {
+                panic!("it describes itself");
+            };
+            assert_eq!(found.version, told);
+        }
     }
 }

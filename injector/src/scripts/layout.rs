@@ -37,6 +37,13 @@ pub struct Layout {
     pub compact: u64,
 }
 
+impl Layout {
+    /// Whether it is that of a build without a global lock.
+    pub fn is_free_threaded(&self) -> bool {
+        self.header == LONG_HEADER
+    }
+}
+
 /// Where things are in a code object that the payload does not ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeLayout {
@@ -193,7 +200,7 @@ pub mod tests {
     }
 
     /// As 3.13.0 describes itself.
-    fn table() -> [u64; TABLE_WORDS] {
+    pub fn table() -> [u64; TABLE_WORDS] {
         let mut table = [0; TABLE_WORDS];
         (table[0], table[1]) = (COOKIE, 0x030d_00f0);
         (table[5], table[8], table[9]) = (632, 7264, 7344);

@@ -14,7 +14,7 @@ use heapattach_abi::region::tables_at;
 
 use crate::{
     home::Home,
-    options::{Loader, Options},
+    options::{Loader, Options, Service},
     preflight,
     session::Session,
     unwind::Tables,
@@ -25,7 +25,8 @@ use crate::{
         nests::Nests,
         obstacle::{NotNow, fall_back, not_now},
         patch::{PatchError, Patches},
-        plan::{PlannedHook, still_there},
+        plan::{HookMode, PlannedHook, still_there},
+        requests,
         slots::Sorted,
         stand_ins,
         survey::{SurveyError, Surveyor},
@@ -330,6 +331,8 @@ impl<'t> Attach<'t> {
         if self.is_start {
             stand_ins::fill(stop, maps, self.image, &prepared.survey, &mut patches)
                 .map_err(|e| failed(AttachError::from(e)))?;
+            self.hear_requests(stop, maps, prepared, &mut patches)
+                .map_err(|e| failed(AttachError::from(e)))?;
         }
         if let Some(stubs) = patches.stubs.as_ref().filter(|s| s.provides(&self.target.memory)) {
             // They are told when it is over by who leads the stubs home.
@@ -352,6 +355,28 @@ impl<'t> Attach<'t> {
         let places = Places::default();
         let first_stack = orders.first_stack;
         Ok(Installed { patches, mailboxes, shared, sorted, places, exposed, first_stack, python })
+    }
+
+    /// Has the program's client requests heard, where a check is to know of its pools.
+    fn hear_requests(
+        &self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        prepared: &Prepared,
+        patches: &mut Patches,
+    ) -> Result<(), PatchError> {
+        if self.options.service != Service::Checks {
+            return Ok(());
+        }
+        let why_not = match self.options.mode {
+            HookMode::Slots => Some("no code is to be changed (--hooks slots)"),
+            _ => prepared.nests.blocks.then_some("functions of its allocator call each other"),
+        };
+        patches.heard.why_not = why_not.map(str::to_owned);
+        if why_not.is_some() {
+            return Ok(());
+        }
+        requests::hear(stop, maps, self.image, &prepared.survey, patches)
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {

@@ -2,7 +2,7 @@
 
 use heapattach_process::proc::maps;
 
-use crate::{arch, trace::target::Target};
+use crate::{arch, hook::requests::is_seen_whole, trace::target::Target};
 
 /// Code of all modules that is searched, at most, and at a time.
 const MOST_CODE: u64 = 1 << 28;
@@ -15,6 +15,8 @@ const OVERLAP: u64 = 512;
 pub struct ClientRequests {
     /// That tell of pools and of what is in them.
     pub pools: u64,
+    /// Of these, the ones that trim a pool, or move one.
+    pub moves: u64,
     /// That tell of blocks of an allocator of the program's own.
     pub blocks: u64,
     /// That ask for a check for leaks, or what it found.
@@ -38,9 +40,6 @@ const CORE: [(u32, u32); 9] = [
 ];
 const TOOLS: [[u8; 2]; 4] = [*b"MC", *b"HG", *b"CT", *b"DR"];
 
-/// Libraries whose requests tell of parts of blocks that are seen as a whole.
-const WHOLE: [&str; 2] = ["libglib-2.0.so", "libgobject-2.0.so"];
-
 /// Looks through the code of the modules that are there.
 pub fn of(target: &Target) -> ClientRequests {
     let mut all = ClientRequests::default();
@@ -49,7 +48,7 @@ pub fn of(target: &Target) -> ClientRequests {
     let mut left = MOST_CODE;
     let is_wanted = |map: &&maps::Mapping<'_>| {
         let name = map.file().and_then(|file| file.file_name()?.to_str());
-        map.executable && name.is_some_and(|name| !WHOLE.iter().any(|one| name.starts_with(one)))
+        map.executable && name.is_some_and(|name| !is_seen_whole(name))
     };
     for map in maps.iter().filter(is_wanted) {
         let (mut at, end) = (map.range.start, map.range.end);
@@ -82,7 +81,10 @@ impl ClientRequests {
                 continue;
             }
             match number {
-                Some(0x1303..=0x130a) => self.pools += 1,
+                Some(number @ 0x1303..=0x130a) => {
+                    self.pools += 1;
+                    self.moves += u64::from(matches!(number, 0x1307 | 0x1308));
+                }
                 Some(0x1301 | 0x1302 | 0x130b) => self.blocks += 1,
                 Some(0x4d43_0006..=0x4d43_0007) => self.leak_checks += 1,
                 _ => self.others += 1,

@@ -30,6 +30,9 @@ pub enum Asks {
     MoreBreak = 2,
     /// `madvise`: something to be done to pages. Only what frees them is told.
     Advice = 3,
+    /// Nothing: the program tells of a block of an allocator of its own. The hook is called by code of ours,
+    /// which leaves where the program is above the return address ([`crate::frame::TOLD_CODE`]).
+    Told = 4,
 }
 
 impl Asks {
@@ -38,6 +41,7 @@ impl Asks {
             1 => Self::Break,
             2 => Self::MoreBreak,
             3 => Self::Advice,
+            4 => Self::Told,
             _ => Self::Nothing,
         }
     }
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn a_form_survives_being_packed() {
         for (block, size, times) in [(0, 1, 0), (6, 0, 0), (2, 3, 4), (0, 0, 0)] {
-            for asks in [Asks::Nothing, Asks::Break, Asks::MoreBreak, Asks::Advice] {
+            for asks in [Asks::Nothing, Asks::Break, Asks::MoreBreak, Asks::Advice, Asks::Told] {
                 let form = Form { block, size, times, asks };
                 assert_eq!(Form::unpack(form.pack()), form);
             }

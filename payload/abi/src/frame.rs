@@ -9,6 +9,11 @@ pub const RDI: usize = 24;
 pub const CALL: usize = 56;
 /// Offset of the block that the call frees, once that is announced.
 pub const BLOCK: usize = 80;
+/// Where the program is that tells of a block ([`crate::form::Asks::Told`]): from the return address up, the
+/// address of its next instruction.
+pub const TOLD_CODE: usize = 8;
+/// And its stack pointer.
+pub const TOLD_STACK: usize = 16;
 
 /// Whether [`CALL`] is that of a call that exchanges a block for another, or may.
 pub const fn exchanges(call: u64) -> bool {

@@ -19,7 +19,10 @@ pub(super) const ASKS: u64 = 256;
 #[inline(always)]
 pub(super) fn begin(frame: &mut Frame, cells: &Cells) -> bool {
     let is_one = frame.kind() == Some(HookKind::Chosen)
-        && Form::unpack(cells.second(frame.hook())).asks != Asks::Nothing;
+        && matches!(
+            Form::unpack(cells.second(frame.hook())).asks,
+            Asks::Break | Asks::MoreBreak | Asks::Advice
+        );
     if is_one {
         frame.arguments = [frame.rdi, frame.rsi, frame.rdx];
         frame.begun = ASKS;

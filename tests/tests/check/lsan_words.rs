@@ -248,12 +248,12 @@ fn a_word_once_filled_can_be_called_for_ever() {
     }
 }
 
-fn is_there(pid: i32) -> bool {
+pub(super) fn is_there(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
-fn child_of(pid: i32) -> i32 {
+pub(super) fn child_of(pid: i32) -> i32 {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = std::fs::read_to_string(path).expect("it lives");
     let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());

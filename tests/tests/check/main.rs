@@ -23,5 +23,6 @@ mod runtimes;
 mod sealed;
 mod stale_words;
 mod truth;
+mod valgrind_pools;
 mod valgrind_words;
 mod verdicts;

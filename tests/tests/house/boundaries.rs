@@ -17,6 +17,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/src/trace/ptrace.rs",
         "injector/src/arch/x86_64/errand.rs",
         "injector/src/arch/x86_64/lsan_functions.rs",
+        "injector/src/arch/x86_64/request_code.rs",
         "injector/src/arch/x86_64/brief_call.rs",
         "injector/src/arch/x86_64/processor.rs",
         "injector/src/trace/brief_seize.rs",

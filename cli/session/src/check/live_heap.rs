@@ -54,7 +54,8 @@ impl LiveHeap {
         };
         let mut stacks = HashMap::new();
         let block = |LiveBlock { at, size, stack, birth }| (Block { at, size, stack }, birth);
-        let blocks: Vec<_> = profile.live_blocks().map(block).collect();
+        let mut blocks: Vec<_> = profile.live_blocks().map(block).collect();
+        recorder.announced().add_to(&mut blocks);
         for (block, _) in &blocks {
             stacks
                 .entry(block.stack)

@@ -43,7 +43,7 @@ use std::{
 
 use heapattach_injector::{
     family::{Attendant, Event},
-    moment::client_requests,
+    moment::client_requests::{self, ClientRequests},
     target::Target,
     watch::{ActiveHook, Counts, Session, Watch},
 };
@@ -100,6 +100,8 @@ pub(crate) struct Inspection<'a> {
     page_cost: Option<u64>,
     /// What is left to children of the target.
     will: Option<Will>,
+    /// What client requests of valgrind's there were at the beginning.
+    requests: ClientRequests,
 }
 
 /// What is to be said if the program may speak in between its allocations, and is not heard.
@@ -177,13 +179,14 @@ impl<'a> Inspection<'a> {
             changes,
             page_cost,
             will,
+            requests: ClientRequests::default(),
         };
         inspection.note(target);
         if options.embedded_rules {
             let Self { rules, notes, .. } = &mut inspection;
             inspection.settings = ProgramSettings::of(target, rules, notes);
         }
-        inspection.notes.extend(valgrind::told(client_requests::of(target)));
+        inspection.requests = client_requests::of(target);
         for runtime in runtimes::of(target) {
             inspection.rules.add_runtime(runtime, options.built_in_rules);
         }
@@ -216,6 +219,7 @@ impl<'a> Inspection<'a> {
             changes,
             page_cost,
             will,
+            requests: ClientRequests::default(),
         }
     }
 
@@ -269,6 +273,8 @@ impl<'a> Inspection<'a> {
         let (mut growth_measure, session_writer) = begun.unzip();
         let mut recorder = Recorder::new(records, true, clock, session_writer, true);
         recorder.know_go(go_program::code_beside(&target.process));
+        recorder.hear_by(session.patches.heard.hooks);
+        self.notes.extend(valgrind::told(self.requests, &session.patches.heard));
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {
@@ -357,6 +363,7 @@ impl<'a> Inspection<'a> {
                         check.unmade = unmade;
                         mail.tell(&session.mailboxes, check);
                         check.notes.extend(recorder.spoken().note());
+                        check.notes.extend(recorder.announced().note());
                         check.notes.extend(unheard(session));
                         check.why_no_growth = why_no_growth;
                     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use heapattach_abi::stacks::STACKS;
-use heapattach_injector::watch::{Call, Loads, Lost, Records};
+use heapattach_injector::watch::{Call, Loads, Lost, Records, RequestHooks};
 use heapattach_process::{
     addr::RemoteAddr,
     event::{Event, Origin, StackId, What},
@@ -18,6 +18,7 @@ use heapattach_process::{
 };
 
 use crate::watch::{
+    announced::AnnouncedBlocks,
     notes::{Note, SharedNotes},
     own_mapped::OwnMapped,
     pace::{Activity, SELDOM, pause},
@@ -125,6 +126,8 @@ struct Intake {
     batch: Vec<Event>,
     /// What the program says of its blocks.
     spoken: Spoken,
+    /// Blocks of its own that it announces.
+    announced: AnnouncedBlocks,
     /// Events so far, and the stamp of the last.
     taken: u64,
     stamp: u64,
@@ -144,7 +147,9 @@ impl Intake {
         }
         self.taken += 1;
         self.stamp = event.stamp;
-        if self.spoken.hear(&event, self.writers.get(ring).copied().unwrap_or(0)) {
+        let writer = self.writers.get(ring).copied().unwrap_or(0);
+        let now = || self.clock.ticks();
+        if self.spoken.hear(&event, writer) || self.announced.hear(&event, call, writer, now) {
             return;
         }
         if is_exact {
@@ -219,6 +224,7 @@ impl Recorder {
                 callers: Vec::new(),
                 batch: Vec::new(),
                 spoken: Spoken::default(),
+                announced: AnnouncedBlocks::default(),
                 taken: 0,
                 stamp: 0,
             },
@@ -240,6 +246,11 @@ impl Recorder {
     /// By what it is known, in a quiet time, that modules were loaded.
     pub fn know_loads(&mut self, loads: Option<Loads>) {
         self.activity = Activity::new(loads);
+    }
+
+    /// By what hooks the program says what it allocates itself.
+    pub fn hear_by(&mut self, hooks: Option<RequestHooks>) {
+        self.intake.announced.hear_by(hooks);
     }
 
     /// Where code of Go is, in a program that has a C library, too.
@@ -511,6 +522,11 @@ impl Recorder {
     /// What the program said of its blocks in between.
     pub fn spoken(&self) -> &Spoken {
         &self.intake.spoken
+    }
+
+    /// The blocks that it announced, of its own.
+    pub fn announced(&self) -> &AnnouncedBlocks {
+        &self.intake.announced
     }
 
     /// Who called a hook, where every call is told.

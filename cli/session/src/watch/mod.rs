@@ -1,5 +1,6 @@
 //! One session, from the attach to its result: what is read meanwhile, and what becomes of it.
 
+pub(crate) mod announced;
 pub(crate) mod end;
 pub(crate) mod event_loop;
 pub(crate) mod files;

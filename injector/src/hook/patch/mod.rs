@@ -38,6 +38,30 @@ pub struct ActiveHook {
     pub slots: usize,
 }
 
+/// The payload's hooks that valgrind's client requests are told to ([`crate::hook::requests`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestHooks {
+    /// A block came.
+    pub allocated: usize,
+    /// A block goes.
+    pub freed: usize,
+    /// The thread's next block is in this pool.
+    pub pool: usize,
+    /// All blocks of this pool go.
+    pub destroyed: usize,
+}
+
+/// Whether client requests are heard.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    /// By which hooks.
+    pub hooks: Option<RequestHooks>,
+    /// How many.
+    pub sites: usize,
+    /// Why none are, if there are some.
+    pub why_not: Option<String>,
+}
+
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
@@ -69,6 +93,8 @@ pub struct Patches {
     pub stubs: Option<StubPage>,
     /// Every function considered.
     pub hooks: Vec<ActiveHook>,
+    /// Client requests.
+    pub heard: Heard,
     mode: HookMode,
     modules: HashMap<Link, u64>,
     /// Shared with the sessions of forked children until one of them notes more.
@@ -85,6 +111,7 @@ impl Patches {
             stubs,
             mode,
             hooks: Vec::new(),
+            heard: Heard::default(),
             modules: HashMap::new(),
             noted: Arc::default(),
             used: HashMap::new(),
@@ -180,12 +207,22 @@ impl Patches {
         if matches!(way, Way::Not { .. } | Way::Within { .. }) {
             return None;
         }
+        let number = self.number_for(image, kind);
+        if number.is_none() {
+            *way = Way::Not { why: "the payload has no free hook left".to_owned() };
+        }
+        number
+    }
+
+    /// The same for what is no function of the target's.
+    pub(in crate::hook) fn number_for(
+        &mut self,
+        image: &PayloadImage,
+        kind: HookKind,
+    ) -> Option<usize> {
         let used = self.used.entry(kind).or_default();
         let number = image.hooks_of(kind).nth(*used);
-        match number {
-            Some(_) => *used += 1,
-            None => *way = Way::Not { why: "the payload has no free hook left".to_owned() },
-        }
+        *used += usize::from(number.is_some());
         number
     }
 
@@ -298,7 +335,11 @@ impl Patches {
         }
     }
 
-    fn module_index(&mut self, stop: &Stopped<'_>, link: &Link) -> Result<u64, PatchError> {
+    pub(in crate::hook) fn module_index(
+        &mut self,
+        stop: &Stopped<'_>,
+        link: &Link,
+    ) -> Result<u64, PatchError> {
         if let Some(&index) = self.modules.get(link) {
             return Ok(index);
         }
@@ -334,7 +375,13 @@ impl Patches {
     }
 }
 
-fn change(at: RemoteAddr, old: &[u8], new: &[u8], kind: ChangeKind, module: u64) -> Change {
+pub(in crate::hook) fn change(
+    at: RemoteAddr,
+    old: &[u8],
+    new: &[u8],
+    kind: ChangeKind,
+    module: u64,
+) -> Change {
     let padded = |bytes: &[u8]| {
         let mut all = [0; 8];
         all[..bytes.len()].copy_from_slice(bytes);

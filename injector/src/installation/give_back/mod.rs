@@ -12,7 +12,7 @@ use heapattach_abi::{region, row};
 use nix::errno::Errno;
 
 use crate::{
-    arch::errand_words::State,
+    arch::{SKIP_REQUEST, errand_words::State},
     home::{stub_page::StubPage, vdso},
     hook::quiet::{self, Evidence},
     installation::{
@@ -298,7 +298,8 @@ fn revert(stop: &Stopped<'_>, home: &Home, undone: &mut Undone) -> Result<(), Gi
         if !same.get(index).copied().unwrap_or(false) {
             continue;
         }
-        let is_text = matches!(change.kind, ChangeKind::Entry | ChangeKind::Bypass);
+        let is_text =
+            matches!(change.kind, ChangeKind::Entry | ChangeKind::Bypass | ChangeKind::Request);
         if is_text && stop.has_vfork_child() {
             continue;
         }
@@ -317,7 +318,9 @@ fn revert_one(target: &Target, change: &Change, undone: &mut Undone) -> Result<(
         return insist(write).map_err(|source| GiveBackError::Write { at: change.at, source });
     }
     // A slot that the loader bound meanwhile is as it would be without us.
-    if now != old && change.kind != ChangeKind::Slot {
+    // Of a request only the last change to be undone leads to what was there.
+    let is_part = change.kind == ChangeKind::Request && change.length != SKIP_REQUEST.len();
+    if now != old && change.kind != ChangeKind::Slot && !is_part {
         undone.foreign.push(change.at);
     }
     Ok(())

@@ -65,6 +65,7 @@ fn words(change: &Change) -> String {
         ChangeKind::Slot => format!("slot at {at} still leads to our hook"),
         ChangeKind::Entry => format!("function entry at {at} still leads to our hook"),
         ChangeKind::Bypass => format!("branch at {at} still leads to our hook"),
+        ChangeKind::Request => format!("client request at {at} still leads to our code"),
         ChangeKind::Watch => format!("mailbox at {at} still says that a heapattach watches"),
     }
 }

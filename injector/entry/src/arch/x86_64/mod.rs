@@ -6,6 +6,7 @@ pub(crate) mod flags;
 pub(crate) mod jump;
 pub(crate) mod machine;
 pub(crate) mod plan;
+pub(crate) mod request;
 pub(crate) mod scan;
 pub(crate) mod stub;
 pub(crate) mod switch;
