@@ -93,23 +93,40 @@ impl Frame {
         (&raw const self.return_address).addr() as u64
     }
 
-    /// Where the call returns to, and the stack pointer then: the caller's. Where the program only tells of
-    /// a block, the caller is code of ours, and the program is where that says.
+    /// Where the call returns to: the caller's. Where the program only tells of a block, the caller is code of
+    /// ours, and the program is where that says.
     #[inline(always)]
-    pub(crate) fn caller(&self, cells: &Cells) -> (u64, u64) {
-        match self.kind() {
-            Some(HookKind::Chosen) => self.told_caller(cells),
-            _ => (self.return_address, self.stack_pointer() + 8),
+    pub(crate) fn caller(&self, cells: &Cells) -> u64 {
+        match self.is_chosen() && self.is_told(cells) {
+            true => self.above(frame::TOLD_CODE),
+            false => self.return_address,
         }
     }
 
-    #[inline(never)]
-    fn told_caller(&self, cells: &Cells) -> (u64, u64) {
-        let pointer = self.stack_pointer();
-        if Form::unpack(cells.second(self.hook())).asks != Asks::Told {
-            return (self.return_address, pointer + 8);
+    /// The stack pointer then.
+    #[inline(always)]
+    pub(crate) fn caller_stack(&self, cells: &Cells) -> u64 {
+        match self.is_chosen() && self.is_told(cells) {
+            true => self.above(frame::TOLD_STACK),
+            false => self.stack_pointer() + 8,
         }
-        let word = |at: usize| arch::read(pointer + at as u64);
-        (word(frame::TOLD_CODE), word(frame::TOLD_STACK))
+    }
+
+    /// One comparison: every record comes through here.
+    #[inline(always)]
+    fn is_chosen(&self) -> bool {
+        (self.call >> 8) as u8 == HookKind::Chosen as u8
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_told(&self, cells: &Cells) -> bool {
+        Form::unpack(cells.second(self.hook())).asks == Asks::Told
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn above(&self, at: usize) -> u64 {
+        arch::read(self.stack_pointer() + at as u64)
     }
 }

@@ -89,11 +89,10 @@ impl Memo {
     #[inline(always)]
     pub(crate) fn same(&self, cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         let pointer = frame.stack_pointer();
-        let (code, stack) = frame.caller(cells);
         let part = |part| self.frame(0, part);
         let is_there = self.frames != 0
-            && part(memo::Part::Stack) == stack
-            && part(memo::Part::Code) == code
+            && part(memo::Part::Stack) == frame.caller_stack(cells)
+            && part(memo::Part::Code) == frame.caller(cells)
             && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == frame.rbp)
             && self.is_of(&Tables::newest(cells));
         if !is_there {

@@ -77,7 +77,7 @@ pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         return other_caller(cells, frame, row);
     }
     // The same address may be another caller by other tables.
-    let caller = frame.caller(cells).0.wrapping_add(tables.hash_start());
+    let caller = frame.caller(cells).wrapping_add(tables.hash_start());
     match row::stack_of_caller(last.get(), caller) {
         0 => {
             let stack = other_caller(cells, frame, row);

@@ -81,7 +81,7 @@ impl Walk {
     #[inline]
     pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
         let tables = Tables::newest(cells);
-        let (code, stack) = frame.caller(cells);
+        let (code, stack) = (frame.caller(cells), frame.caller_stack(cells));
         let reach = Reach::new(cells, row, frame.stack_pointer());
         let arrived = Position { code, lookup: code - 1, stack, frame: frame.rbp };
         let (late, own_return) = (Late::new(cells), cells.own_return());

@@ -17,6 +17,7 @@ pub mod constant;
 mod core_scene;
 mod early_copy;
 mod exiting;
+mod finished_copy;
 mod image;
 mod kernel;
 mod robust;
@@ -29,8 +30,9 @@ mod unseen_writes;
 
 pub use area::{Area, Pointer};
 pub(crate) use clone::{Clone, CloneError};
-pub use early_copy::{EarlyCopy, EarlyError, Finished};
+pub use early_copy::{EarlyCopy, EarlyError};
 pub use exiting::Exits;
+pub use finished_copy::Finished;
 pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;
 pub use standing::{Rules, Standing};

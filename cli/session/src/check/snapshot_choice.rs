@@ -272,7 +272,7 @@ mod tests {
         let choice = choose(Snapshot::Auto, &large, LIMIT, &all).unwrap();
         assert_eq!(choice.method, Method::Early);
         assert!(choice.expected < LIMIT / 10, "{choice:?}");
-        assert!(choice.why.unwrap().contains("a clone would stop it for about 534 ms"));
+        assert!(choice.why.unwrap().contains("a clone would stop it for about 534.29 ms"));
         let small = choose(Snapshot::Auto, &load(800 << 20), LIMIT, &all).unwrap();
         assert_eq!(small.method, Method::Fork);
         // Without room for its copy it is not.

@@ -196,8 +196,8 @@ mod tests {
         let Some(descriptor) = requests::own_descriptor() else {
             return skipped("there is no userfaultfd");
         };
-        // Large enough to be a mapping of its own.
-        let mut memory = vec![0_u8; 4 << 20];
+        // Always a mapping of its own: what other tests freed has pages already.
+        let mut memory = vec![0_u8; 40 << 20];
         let start = (memory.as_ptr() as u64 + (1 << 20)).next_multiple_of(PAGE);
         let first = usize::try_from(start - memory.as_ptr() as u64).unwrap();
         let page = |number: usize| first + number * 4096;

@@ -55,10 +55,17 @@ fn what_only_grows_never_shrinks_under_load() {
         let mut whole = 0;
         for number in 0..LOOKS {
             let began = Instant::now();
-            let now = moment();
-            let all = places.iter().filter_map(|place| place.read(&now));
-            let Some(own) = all.into_iter().find(|own| own.allocator == allocator) else {
-                panic!("{allocator}: gone at look {number}")
+            // What is changed while it is read may not be told by one look.
+            let read = || {
+                let now = moment();
+                let all: Vec<_> = places.iter().filter_map(|place| place.read(&now)).collect();
+                all.into_iter().find(|own| own.allocator == allocator)
+            };
+            let own = loop {
+                if let Some(own) = read() {
+                    break own;
+                }
+                assert!(began.elapsed() < MOST, "{allocator}: gone at look {number}");
             };
             assert!(began.elapsed() < MOST, "{allocator}: {:?}", began.elapsed());
             let counted = own.counted();
