@@ -114,7 +114,7 @@ impl Frame {
 
     /// One comparison: every record comes through here.
     #[inline(always)]
-    fn is_chosen(&self) -> bool {
+    pub(crate) fn is_chosen(&self) -> bool {
         (self.call >> 8) as u8 == HookKind::Chosen as u8
     }
 

@@ -73,11 +73,12 @@ fn verified(cells: &Cells, frame: &Frame, row: &Row, stack: u32) -> u32 {
 #[inline]
 pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
     let (last, tables) = (row.field(row::LAST_CALLER), Tables::newest(cells));
-    if tables.is_stale {
+    // Where a chosen function returns to is not always who called it.
+    if tables.is_stale || frame.is_chosen() {
         return other_caller(cells, frame, row);
     }
     // The same address may be another caller by other tables.
-    let caller = frame.caller(cells).wrapping_add(tables.hash_start());
+    let caller = frame.return_address.wrapping_add(tables.hash_start());
     match row::stack_of_caller(last.get(), caller) {
         0 => {
             let stack = other_caller(cells, frame, row);
