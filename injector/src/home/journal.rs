@@ -27,7 +27,7 @@ pub enum ChangeKind {
     /// the upper half stays the same.
     Watch,
     /// A part of the jump in the place of a client request. There are three of a request, and each leaves code
-    /// that may be run ([`crate::hook::requests`]).
+    /// that may be run (`crate::hook::requests`).
     Request,
 }
 

@@ -327,7 +327,7 @@ impl Home {
         self.at.offset(TRAMPOLINES + hook as u64 * TRAMPOLINE_MAX as u64)
     }
 
-    /// Room for what hears client requests, [`REQUEST_ROOM`] bytes.
+    /// Room for what hears client requests, `REQUEST_ROOM` bytes.
     pub fn requests(&self) -> RemoteAddr {
         self.at.offset(REQUESTS)
     }

@@ -182,7 +182,7 @@ impl EarlyCopy {
             let first = there.partition_point(|range| range.end <= *at);
             let mut from = *at;
             let own = there[first..].iter().take_while(|range| range.start < end);
-            for range in own.cloned().chain([end..end]) {
+            for range in own.cloned().chain(std::iter::once(end..end)) {
                 let gone = from..range.start.min(end);
                 let place = |at_: u64| usize::try_from(at_ - *at).unwrap_or(0);
                 if gone.start < gone.end

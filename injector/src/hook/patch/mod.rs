@@ -38,7 +38,7 @@ pub struct ActiveHook {
     pub slots: usize,
 }
 
-/// The payload's hooks that valgrind's client requests are told to ([`crate::hook::requests`]).
+/// The payload's hooks that valgrind's client requests are told to (`crate::hook::requests`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHooks {
     /// A block came.
