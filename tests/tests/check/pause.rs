@@ -121,3 +121,21 @@ fn by_how_much_a_stop_was_too_long_is_told() {
     before.assert_equal(&mut fixture, "after a stop that was too long");
     fixture.finish();
 }
+
+#[test]
+fn what_a_ring_of_the_kernel_may_write_to_is_not_copied_early() {
+    let Some(fixture) = Launch::new("cold.c").map(Launch::start) else { return };
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", fixture.pid())).expect("it lives");
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    // Some machines allow none.
+    let has_ring = links.into_iter().any(|link| link.as_os_str() == "anon_inode:[io_uring]");
+    let outcome = check_of(&fixture, &["--snapshot", "early", "--max-pause=60s"]).run();
+    if has_ring {
+        let parts = ["cannot be copied early: it has an io_uring", "--snapshot fork"];
+        assert_refused(&outcome, REFUSED, &parts);
+    } else {
+        let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        assert_eq!(report["check"]["look"]["method"], "early", "{report}");
+    }
+    fixture.finish();
+}
