@@ -114,11 +114,11 @@ impl EarlyCopy {
     }
 
     /// In the stop: what was written since is copied a last time. Answers the parts that are there, each within one of
-    /// the copies, and the copies. Writes are watched until that goes.
+    /// the copies, and the copies. Writes are watched until this goes, which takes long: when the target goes on.
     ///
     /// # Errors
     /// When it takes longer than `until`, or the kernel does not tell.
-    pub fn finish(mut self, until: Option<Instant>) -> Result<Finished, EarlyError> {
+    pub fn finish(&mut self, until: Option<Instant>) -> Result<Finished, EarlyError> {
         let there = self.writes.there()?;
         let written = there.iter().filter(|pages| pages.is_written);
         let written = joined(written.map(|pages| pages.range.clone()));
@@ -128,14 +128,20 @@ impl EarlyCopy {
         let unread = of_these(std::mem::take(&mut self.unread), &there);
         self.update(&unread, until)?;
         self.copy_fresh(&self.missing(&there), until)?;
-        self.clear_gone(&there);
         let parts = there.iter().flat_map(|range| self.within(range)).map(|(_, part)| part);
         let parts = parts.collect();
         let late = written.iter().chain(&unread).map(length).sum();
         let unreadable = self.unread.iter().map(length).sum::<u64>() / PAGE;
         let areas = self.writes.areas().to_vec();
-        let Self { parts: copies, writes, .. } = self;
-        Ok(Finished { areas, parts, pages, copies, late, unreadable, writes })
+        let copies = std::mem::take(&mut self.parts);
+        Ok(Finished { areas, parts, pages, copies, late, unreadable })
+    }
+
+    /// Of a range: bytes in memory, and in swap.
+    pub fn amount(&self, finished: &Finished, range: &Range<u64>) -> (u64, u64) {
+        let (_, outside) = finished.divide(range);
+        let others = outside.iter().flat_map(|part| self.writes.there_besides(part));
+        finished.amount(range, others.flatten())
     }
 
     fn bytes(&self) -> u64 {
@@ -173,26 +179,6 @@ impl EarlyCopy {
         }
         self.parts.sort_by_key(|(at, _)| *at);
         Ok(())
-    }
-
-    /// What is there no more is zero when it comes again.
-    fn clear_gone(&mut self, there: &[Range<u64>]) {
-        for (at, bytes) in &mut self.parts {
-            let end = *at + bytes.len() as u64;
-            let first = there.partition_point(|range| range.end <= *at);
-            let mut from = *at;
-            let own = there[first..].iter().take_while(|range| range.start < end);
-            for range in own.cloned().chain(std::iter::once(end..end)) {
-                let gone = from..range.start.min(end);
-                let place = |at_: u64| usize::try_from(at_ - *at).unwrap_or(0);
-                if gone.start < gone.end
-                    && let Some(bytes) = bytes.get_mut(place(gone.start)..place(gone.end))
-                {
-                    bytes.fill(0);
-                }
-                from = from.max(range.end);
-            }
-        }
     }
 
     /// The parts of a range that have a copy, and which.

@@ -15,14 +15,14 @@ use nix::{
 use crate::home::{Home, PAGE};
 use crate::trace::stopped::Stopped;
 use heapattach_process::{
-    addr::RemoteAddr, fault, memory::Memory, page_writes::PageWrites, presence::Presence,
-    proc::Process, root::RootKind,
+    addr::RemoteAddr, fault, memory::Memory, presence::Presence, proc::Process, root::RootKind,
 };
 
 use super::{
     area::Area,
     clone::Clone,
     early_copy::{EarlyCopy, EarlyError},
+    finished_copy::clear_gone,
     scene::Scene,
 };
 
@@ -89,8 +89,8 @@ pub struct Image<'t> {
     pub unreadable: u64,
     /// How much of an early copy had to be copied again in the stop.
     pub late: Option<u64>,
-    /// Writes that are still watched.
-    writes: Option<PageWrites>,
+    /// What an early copy has: the mappings, and what of them is there.
+    early: [Vec<Range<u64>>; 2],
     /// When the target is to go on, if that is not over until then.
     until: Option<Instant>,
     is_late: bool,
@@ -109,7 +109,7 @@ impl<'t> Image<'t> {
     pub fn take(
         stop: &Stopped<'t>,
         scene: &mut Scene,
-        (method, early): (Method, Option<EarlyCopy>),
+        (method, early): (Method, Option<&mut EarlyCopy>),
         home: Option<&Home>,
         until: Option<Instant>,
     ) -> Result<(Self, Kept<'t>), SnapshotError> {
@@ -123,7 +123,7 @@ impl<'t> Image<'t> {
             copies: Vec::new(),
             unreadable: 0,
             late: None,
-            writes: None,
+            early: Default::default(),
             until,
             is_late: false,
         };
@@ -194,9 +194,12 @@ impl<'t> Image<'t> {
     }
 
     /// Leaves out of the scene what was never written to, if that is not done: with a clone there is
-    /// time for it when the target goes on. Writes are not watched any more.
+    /// time for it when the target goes on.
     pub fn settle(&mut self, scene: &mut Scene) {
-        self.writes = None;
+        let [areas, there] = std::mem::take(&mut self.early);
+        // What was copied in the stop lies in no such mapping.
+        let early = self.copies.iter_mut().filter(|(at, _)| is_within(&(*at..*at + 1), &areas));
+        clear_gone(early, &there);
         if !self.is_clone {
             return;
         }
@@ -255,7 +258,7 @@ impl<'t> Image<'t> {
     /// mappings of which it has all that is there.
     fn take_early(
         &mut self,
-        early: EarlyCopy,
+        early: &mut EarlyCopy,
         scene: &mut Scene,
     ) -> Result<Vec<Range<u64>>, SnapshotError> {
         let finished = early.finish(self.until)?;
@@ -268,7 +271,8 @@ impl<'t> Image<'t> {
         scene.areas = areas.flat_map(divide).collect();
         scene.areas.sort_by_key(|area| area.range.start);
         (self.late, self.unreadable) = (Some(finished.late), finished.unreadable);
-        (self.copies, self.writes) = (finished.copies, Some(finished.writes));
+        self.copies = finished.copies;
+        self.early = [finished.areas.clone(), finished.parts];
         Ok(finished.areas)
     }
 

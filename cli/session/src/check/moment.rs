@@ -7,7 +7,7 @@ use heapattach_entry::Family;
 use heapattach_injector::{
     attach::{Unseen, unseen},
     family::Attendant,
-    moment::{EarlyCopy, Exits, Image, Kept, Method, Scene, SnapshotError},
+    moment::{EarlyCopy, Exits, Image, Kept, Method, Scene, SnapshotError, unseen_writes},
     target::Stopped,
     watch::{ActiveHook, Session},
 };
@@ -58,6 +58,8 @@ pub(super) struct TakenMoment<'t> {
     look: LookReport,
     began: Instant,
     doubts: Vec<String>,
+    /// What still watches writes.
+    early: Option<EarlyCopy>,
 }
 
 /// A moment that is about to be taken.
@@ -75,8 +77,6 @@ struct Moment<'t> {
     heard: Vec<Heard>,
     /// By what threads end the program, if it is at its end.
     exits: Exits,
-    /// What of its memory was copied while it ran.
-    early: Option<EarlyCopy>,
 }
 
 /// What must be there until it was looked at; for the thread that traces the target.
@@ -129,9 +129,9 @@ impl Inspection<'_> {
         // There is no other time: it takes its map along.
         self.note(session.target());
         let exits = Exits::of(session.target());
-        let (until, early, is_last) = (None, None, true);
-        let moment = Moment { stop, began, since, choice, until, is_last, heard, exits, early };
-        let (taken, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
+        let until = None;
+        let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
+        let (taken, held) = self.take(session, moment, None, &mut recorder).map_err(|no| no.why)?;
         Ok((recorder, taken, held))
     }
 
@@ -146,7 +146,8 @@ impl Inspection<'_> {
     ) -> Result<(Recorder, TakenMoment<'t>, Held<'t>), String> {
         let mut choice = self.choose(session)?;
         loop {
-            let early = match choice.method {
+            // Where it cannot be finished it goes when the target goes on: writes are watched until then.
+            let mut early = match choice.method {
                 Method::Early => match self.copy_early(session) {
                     Ok(early) => Some(early),
                     Err(why) if self.options.snapshot == Snapshot::Auto => {
@@ -167,10 +168,12 @@ impl Inspection<'_> {
             let until = Some(began + self.options.max_pause);
             let (way, heard) = (choice.clone(), heard.clone());
             let exits = Exits::default();
-            let moment =
-                Moment { stop, began, since, choice: way, until, is_last, heard, exits, early };
-            let no = match self.take(session, moment, &mut recorder) {
-                Ok((taken, held)) => return Ok((recorder, taken, held)),
+            let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
+            let no = match self.take(session, moment, early.as_mut(), &mut recorder) {
+                Ok((taken, held)) => {
+                    let taken = TakenMoment { early, ..taken };
+                    return Ok((recorder, taken, held));
+                }
                 Err(no) => no,
             };
             // The target goes on, and is recorded as before.
@@ -208,10 +211,10 @@ impl Inspection<'_> {
         &self,
         session: &Session<'t>,
         moment: Moment<'t>,
+        early: Option<&mut EarlyCopy>,
         recorder: &mut Recorder,
     ) -> Result<(TakenMoment<'t>, Held<'t>), NoMoment> {
-        let Moment { mut stop, began, since, choice, until, is_last, mut heard, exits, early } =
-            moment;
+        let Moment { mut stop, began, since, choice, until, is_last, mut heard, exits } = moment;
         let stopped_before = early.as_ref().map_or(Duration::ZERO, |early| early.stopped);
         heard.extend(declared::in_between(recorder.spoken()));
         let home = &session.patches.home;
@@ -245,6 +248,12 @@ impl Inspection<'_> {
                 (None, pause_of(stop, since) + stopped_before)
             }
         };
+        if choice.method == Method::Early {
+            let unseen = unseen_writes(&session.target().process);
+            let told =
+                |why| format!("memory may have been written unseen while it was copied: {why}");
+            doubts.extend(unseen.map(told));
+        }
         image.settle(&mut scene);
         let mut live_heap = LiveHeap::of(recorder);
         let counts = counts.unwrap_or_default();
@@ -297,6 +306,7 @@ impl Inspection<'_> {
             look,
             began,
             doubts,
+            early: None,
         };
         Ok((taken, Held { kept, stop, paused: Duration::ZERO }))
     }
@@ -362,6 +372,7 @@ impl TakenMoment<'_> {
         let (is_complete, judges_older, roots) = (self.is_complete, self.judges_older, self.roots);
         let unaligned = self.unaligned;
         let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
+        drop(self.early);
         let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
         let mut blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
         let older = judges_older.then(|| Older::of(&image, pid, &scene, &live_heap)).flatten();

@@ -58,14 +58,20 @@ pub(super) fn take(
         let mut seen =
             Seen::of(stop, wants_scene).map_err(|error| (Status::Failed, error))?.after(before);
         let finished = early.finish(Some(until)).map_err(not_copied)?;
-        seen.count_copied(&finished);
+        seen.count_copied(&early, &finished);
         let copied = Copied::of(process, finished, &seen)?;
         Ok((seen, copied, process.read("maps").unwrap_or_default()))
     };
     let (looked, stopped) = moment::stop(target, look).map_err(|error| failed(error.into()))?;
     report.moment.stopped_us += micros(stopped);
     report.moment.method = Some(LookMethod::Early);
-    let (seen, copied, maps) = looked?;
+    drop(early);
+    if let Some(why) = unseen_writes(process) {
+        let why = format!("its memory may have been written unseen while it was copied: {why}");
+        return Err((Status::Refused, format!("{why}; use --snapshot fork (target: untouched)")));
+    }
+    let (seen, mut copied, maps) = looked?;
+    copied.finished.clear_gone();
     report.moment.threads = seen.threads.len() as u64;
     let written = |area: Area| copied.written(area);
     let source = Source::Passed(process, &maps);

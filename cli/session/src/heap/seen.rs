@@ -8,7 +8,7 @@ use std::{
 
 use heapattach_census::{Census, Live, Memory, Moment, Region, RegionKind, Thread, stats::Amount};
 use heapattach_injector::{
-    moment::{Exits, Finished, Scene, Standing},
+    moment::{EarlyCopy, Exits, Finished, Scene, Standing},
     target::Stopped,
 };
 use heapattach_process::{
@@ -81,7 +81,7 @@ impl Seen {
     }
 
     /// The same by what was copied of it, while it is stopped.
-    pub(super) fn count_copied(&mut self, copied: &Finished) {
+    pub(super) fn count_copied(&mut self, early: &EarlyCopy, copied: &Finished) {
         if Way::of(&self.regions) == Way::Smaps {
             return;
         }
@@ -89,7 +89,7 @@ impl Seen {
             if !is_cloned(region) {
                 continue;
             }
-            let (resident, swapped) = copied.amount(&region.range);
+            let (resident, swapped) = early.amount(copied, &region.range);
             *own = Amount { resident, swapped };
         }
     }
