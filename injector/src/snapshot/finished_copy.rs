@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_there_no_more_is_zero() {
-        let mut copies = vec![(0x10, vec![1; 8]), (0x20, vec![2; 8]), (0x30, vec![3; 4])];
+        let mut copies = [(0x10, vec![1; 8]), (0x20, vec![2; 8]), (0x30, vec![3; 4])];
         clear_gone(copies.iter_mut(), &[0x12..0x14, 0x16..0x18, 0x20..0x28]);
         assert_eq!(copies[0].1, [0, 0, 1, 1, 0, 0, 1, 1]);
         assert_eq!(copies[1].1, [2; 8]);
