@@ -60,6 +60,11 @@ impl Far {
         Some(self.copy.at(DATA + (at - page) as usize).get())
     }
 
+    /// A word of the stack that the thread stands on.
+    pub(crate) fn peek(&self, at: u64) -> Option<u64> {
+        self.span.peek(at)
+    }
+
     /// An aligned word, without a look at what lies around it.
     #[inline(never)]
     pub(crate) fn load_alone(&mut self, at: u64) -> Option<u64> {

@@ -88,6 +88,16 @@ impl Walk {
         Self { tables, reach, late, own_return, arrived }
     }
 
+    /// A walk from a frame further up on the same stack.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn from(cells: &Cells, row: &Row, code: u64, stack: u64, frame: u64) -> Self {
+        let (tables, reach) = (Tables::newest(cells), Reach::new(cells, row, stack));
+        let arrived = Position { code, lookup: code.wrapping_sub(1), stack, frame };
+        let (late, own_return) = (Late::new(cells), cells.own_return());
+        Self { tables, reach, late, own_return, arrived }
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.tables.generation
     }
@@ -122,6 +132,26 @@ impl Walk {
             self.tables.number(at.lookup)
         };
         late::pack(at.code, number)
+    }
+
+    /// Whether no table says how the frame of this code ends: it was generated, or written by hand.
+    pub(crate) fn has_no_table(&mut self, lookup: u64) -> bool {
+        Rule::unpack(self.rule(lookup)).is_none()
+    }
+
+    /// The rule for an address, packed.
+    #[inline(never)]
+    fn rule(&mut self, lookup: u64) -> u32 {
+        if self.tables.is_stale {
+            self.late.rule(&self.tables, lookup)
+        } else {
+            self.tables.rule(lookup)
+        }
+    }
+
+    /// Whether this is code of ours, of a call that this one is in the middle of.
+    pub(crate) fn is_own(&self, lookup: u64) -> bool {
+        lookup == self.own_return - 1
     }
 
     /// Why it ends here, if no more frames are wanted: it may be the outermost one.
@@ -197,12 +227,7 @@ impl Walk {
         if self.tables.generation == 0 {
             return self.by_frame_pointer(witness);
         }
-        let packed = if self.tables.is_stale {
-            self.late.rule(&self.tables, lookup)
-        } else {
-            self.tables.rule(lookup)
-        };
-        match Rule::unpack(packed) {
+        match Rule::unpack(self.rule(lookup)) {
             Some(Rule::Stack { distance, saved }) => {
                 let above = stack.wrapping_add(8 * u64::from(distance));
                 self.simple_frame(above, saved, witness)

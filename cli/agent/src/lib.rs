@@ -42,7 +42,7 @@ mod spool;
 mod state;
 
 pub use admission::Refusal;
-pub use budget::{Cost, Excess, over};
+pub use budget::{Cost, Excess, for_sessions, over};
 pub use config::{Admission, Budget, Config, Mode, Rule};
 pub use decide::{Action, Decision, decide, why_not};
 pub use facts::{Facts, Headroom, Key, Machine};

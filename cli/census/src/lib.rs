@@ -53,6 +53,7 @@ mod memory;
 mod moment;
 pub mod not_written;
 mod one_arena;
+mod pages;
 pub mod pins;
 mod region;
 pub mod stats;

@@ -5,14 +5,13 @@ use std::{
     ops::Range,
 };
 
-use heapattach_process::little_endian::u64_at;
+use crate::{
+    Memory, Region, RegionKind,
+    pages::{PAGE, Pages},
+};
 
-use crate::{Memory, Region, RegionKind};
-
-/// Words are read in pieces of this size.
-const PAGE: u64 = 4096;
-/// So many pieces are kept.
-const KEPT: usize = 1024;
+/// Of pieces that are wanted one after the other so many are read in one go.
+const AHEAD: u64 = 16;
 /// No more is read in one go.
 const MOST_BYTES: usize = 64 << 20;
 /// Of regions of more pages than this the kernel is asked for those that are wanted, until that has cost as much as to ask
@@ -60,14 +59,7 @@ pub struct Moment<'m> {
     present: Vec<OnceCell<Vec<Range<u64>>>>,
     /// By region: what it has cost to ask for small parts of it before those were known, in pages.
     few: Vec<Cell<u64>>,
-    /// By the number of a page, modulo their count.
-    pages: RefCell<Vec<Option<Page>>>,
-}
-
-/// A page that was read.
-struct Page {
-    at: u64,
-    bytes: Vec<u8>,
+    pages: RefCell<Pages>,
 }
 
 impl<'m> Moment<'m> {
@@ -78,7 +70,7 @@ impl<'m> Moment<'m> {
         let images = images(&regions);
         let present = regions.iter().map(|_| OnceCell::new()).collect();
         let few = regions.iter().map(|_| Cell::new(0)).collect();
-        let pages = RefCell::new((0..KEPT).map(|_| None).collect());
+        let pages = RefCell::new(Pages::new());
         Self { memory, regions, threads, images, present, few, pages }
     }
 
@@ -222,23 +214,72 @@ impl<'m> Moment<'m> {
     }
 
     /// The word at an address. Pages are kept: asking for neighbours costs little.
+    #[inline]
     pub fn word(&self, at: u64) -> Option<u64> {
-        let (page, offset) = (at & !(PAGE - 1), place(at & (PAGE - 1)));
-        if offset + 8 > place(PAGE) {
-            let mut bytes = [0; 8];
-            return (self.read(at, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes));
+        match place(at & (PAGE - 1)) + 8 > place(PAGE) {
+            true => {
+                let mut bytes = [0; 8];
+                (self.read(at, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
+            }
+            false => self.on_a_page(at).map(|[word]| word),
         }
-        let slot = place((page / PAGE) % KEPT as u64);
+    }
+
+    /// So many words that follow each other.
+    #[inline]
+    pub fn these_words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        if place(at & (PAGE - 1)) + N * 8 <= place(PAGE) {
+            return self.on_a_page(at);
+        }
+        let mut words = [0; N];
+        for (index, word) in (0..).zip(&mut words) {
+            let index: u64 = index;
+            *word = self.word(at.checked_add(index * 8)?)?;
+        }
+        Some(words)
+    }
+
+    /// The same where all of them lie on one page.
+    #[inline]
+    fn on_a_page<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        let page = at & !(PAGE - 1);
+        if !self.pages.borrow().has(page) {
+            self.fetch(page);
+        }
+        let pages = self.pages.borrow();
+        let (words, _) = pages.get(page)?.get(place(at - page)..)?.as_chunks::<8>();
+        Some(words.first_chunk::<N>()?.map(u64::from_le_bytes))
+    }
+
+    /// Reads a page; where its neighbour was wanted a short while ago, those on its other side too.
+    #[cold]
+    fn fetch(&self, page: u64) {
         let mut pages = self.pages.borrow_mut();
-        let is_there = pages[slot].as_ref().is_some_and(|kept| kept.at == page);
-        if !is_there {
-            let mut bytes = pages[slot].take().map_or_else(Vec::new, |old| old.bytes);
-            bytes.resize(place(PAGE), 0);
-            let read = self.read(page, &mut bytes);
-            bytes.truncate(read);
-            pages[slot] = Some(Page { at: page, bytes });
+        let alone = page..page.saturating_add(PAGE);
+        let some = self.together(&pages, &alone);
+        let mut keep =
+            |range: &Range<u64>| pages.keep(range, |bytes| self.read(range.start, bytes));
+        // Where not all of it can be read, the page that is wanted may still be.
+        if some == alone || !keep(&some) {
+            keep(&alone);
         }
-        u64_at(&pages[slot].as_ref()?.bytes, offset)
+    }
+
+    fn together(&self, pages: &Pages, page: &Range<u64>) -> Range<u64> {
+        // The kernel is not asked about all of a large region because of what may be wanted, and what is not known to be
+        // there is not touched: that would cost page tables.
+        let is_known =
+            |index: &usize| is_told(&self.regions[*index]) && self.present[*index].get().is_some();
+        let Some(index) = self.index(page.start).filter(is_known) else { return page.clone() };
+        let (region, ahead) = (&self.regions[index].range, (AHEAD - 1) * PAGE);
+        let is_whole = region.start % PAGE == 0 && region.end % PAGE == 0;
+        if is_whole && pages.has(page.start.wrapping_sub(PAGE)) {
+            page.start..page.end.saturating_add(ahead).min(region.end)
+        } else if is_whole && pages.has(page.end) {
+            page.start.saturating_sub(ahead).max(region.start)..page.end
+        } else {
+            page.clone()
+        }
     }
 }
 
@@ -360,5 +401,47 @@ mod tests {
         assert_eq!(moment.words(0x11ff0, 3), Some(vec![0, 7, 0]));
         assert_eq!(moment.words(0x1fff0, 3), None);
         assert_eq!(moment.present(&(0..0x40000)).first(), Some(&(0x11000..0x12000)));
+    }
+
+    #[test]
+    fn pages_that_follow_each_other_are_read_together_in_either_direction() {
+        let mut memory = Synthetic::default();
+        memory.map(0x10_0000..0x20_0000);
+        (0x10_0000..0x20_0000).step_by(512).for_each(|at| memory.write(at, at));
+        for is_upwards in [true, false] {
+            let counted = Counted { memory: &memory, reads: Cell::new(0) };
+            let moment = Moment::new(&counted, memory.regions.clone(), Vec::new());
+            // As a walk does before.
+            moment.present(&(0..u64::MAX));
+            let mut all: Vec<u64> = (0x10_0000..0x20_0000).step_by(512).collect();
+            if !is_upwards {
+                all.reverse();
+            }
+            for at in all {
+                assert_eq!(moment.word(at), Some(at), "{at:#x}");
+            }
+            assert!(counted.reads.get() <= 256 / 15 + 2, "{} reads", counted.reads.get());
+        }
+    }
+
+    /// Counts what is read.
+    struct Counted<'a> {
+        memory: &'a Synthetic,
+        reads: Cell<usize>,
+    }
+
+    impl Memory for Counted<'_> {
+        fn read(&self, at: u64, buffer: &mut [u8]) -> usize {
+            self.reads.set(self.reads.get() + 1);
+            self.memory.read(at, buffer)
+        }
+
+        fn present(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+            self.memory.present(range)
+        }
+
+        fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+            self.memory.swapped(range)
+        }
     }
 }

@@ -64,6 +64,6 @@ mod web_reader_tests;
 pub use format::{Format, write, write_difference, write_named};
 pub use heapprofile::write_addresses;
 pub use pprof::{
-    Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows, write_slot,
+    Names, Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows, write_slot,
 };
 pub use retained::pprof as write_retained;

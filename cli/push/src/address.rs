@@ -26,6 +26,15 @@ impl Backend {
         }
     }
 
+    /// Whether it names code that has none, by addresses and build ids.
+    pub fn names_code(self) -> bool {
+        match self {
+            // By its version and what it was set up for; in others all functions are without names.
+            Self::Pyroscope => false,
+            Self::Parca | Self::Otlp => true,
+        }
+    }
+
     /// Where it takes profiles.
     fn path(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use heapattach_export::{row_notes, rows};
+use heapattach_export::{Names, row_notes, rows};
 use heapattach_ledger::Ledger;
 
 use crate::{
@@ -29,6 +29,8 @@ pub struct Source {
     pub labels: Labels,
     /// What is known of it.
     pub read: Read,
+    /// Who names its code.
+    pub names: Names,
 }
 
 impl fmt::Debug for Source {
@@ -166,6 +168,7 @@ impl Process {
             time_nanos: u64::try_from(now).unwrap_or(u64::MAX),
             duration_nanos: lasted.saturating_sub(self.lasted_ms).max(1).saturating_mul(1_000_000),
             notes: &row_notes(&ledger),
+            names: self.source.names,
         };
         self.lasted_ms = lasted;
         // Once for all of a kind.

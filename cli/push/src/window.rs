@@ -1,6 +1,6 @@
 //! A process between two sendings: the profiles that are sent of it.
 
-use heapattach_export::{RowProfile, StackRow, TYPES, write_rows};
+use heapattach_export::{Names, RowProfile, StackRow, TYPES, write_rows};
 use heapattach_ledger::Ledger;
 use heapattach_text::quantity::count;
 
@@ -28,6 +28,8 @@ pub struct Window<'a> {
     pub duration_nanos: u64,
     /// What is to be said beside.
     pub notes: &'a [String],
+    /// Who names code.
+    pub names: Names,
 }
 
 /// Columns of [`TYPES`].
@@ -73,6 +75,7 @@ impl Window<'_> {
                 time_nanos: self.time_nanos,
                 duration_nanos: if is_window { self.duration_nanos } else { 0 },
                 notes: &notes,
+                names: self.names,
             };
             let mut bytes = Vec::new();
             // To memory: nothing can go wrong.
@@ -131,6 +134,7 @@ mod tests {
             time_nanos: 1,
             duration_nanos: 2,
             notes: &notes,
+            names: Names::Ours,
         };
         for bytes in [10, 5_000, 100_000, 4 << 20] {
             let limits = Limits { samples: 16_000, bytes };

@@ -28,6 +28,15 @@ pub enum Above {
     Block(u32),
 }
 
+/// The group that a root belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its number, from 0 on.
+    pub number: u32,
+    /// The group that it is a part of, if it is: that one's number is lower. What several parts lead to is the whole's.
+    pub within: Option<u32>,
+}
+
 /// Who holds what.
 #[derive(Debug)]
 pub struct Holding {
@@ -129,6 +138,7 @@ impl Holding {
         }
         let beyond_limit = graph.beyond_limit;
         let size = |block| blocks.get(block).size;
+        let group = &mut |word: &RootWord| Group { number: group(word), within: None };
         Self { beyond_limit, ..Self::of_links(graph, words, group, &size) }
     }
 
@@ -136,28 +146,37 @@ impl Holding {
     pub fn of_links(
         links: impl Links,
         words: Vec<RootWord>,
-        group: &mut dyn FnMut(&RootWord) -> u32,
+        group: &mut dyn FnMut(&RootWord) -> Group,
         size: &dyn Fn(u32) -> u64,
     ) -> Self {
         let Reached { ranks, mut parents, roots } = Reached::of(&links, words);
         let blocks = ranks.len();
         let first = u32::try_from(blocks).unwrap_or(NONE);
         let mut held: Vec<(u32, u32)> = Vec::with_capacity(roots.len());
-        let mut groups = 0;
-        // A group has at least one root: there are not more.
+        // By group: the one that it is a part of, whose number is lower.
+        let mut within: Vec<Option<u32>> = Vec::new();
+        // A group has at least one root, or a part that has: there are not more.
+        let most = u32::try_from(roots.len().saturating_mul(2)).unwrap_or(NONE / 2);
         for root in &roots {
-            let group = group(root).min(u32::try_from(roots.len()).unwrap_or(NONE));
-            groups = groups.max(group + 1);
-            held.push((group, root.block));
+            let own = group(root);
+            let number = own.number.min(most);
+            if within.len() <= number as usize {
+                within.resize(number as usize + 1, None);
+            }
+            within[number as usize] = own.within.filter(|above| *above < number);
+            held.push((number, root.block));
             let parent = &mut parents[root.block as usize];
             if *parent == NONE {
-                *parent = first + group;
+                *parent = first + number;
             }
         }
         drop(roots);
+        let groups = u32::try_from(within.len()).unwrap_or(NONE);
+        let parts = (0..).zip(&within).filter_map(|(part, above)| Some(((*above)?, first + part)));
+        held.extend(parts);
         held.sort_unstable();
         held.dedup();
-        let edges = edges(links, &ranks, groups, &held);
+        let edges = edges(links, &ranks, &within, &held);
         drop((ranks, held));
         let tree = Dominators::of(&edges, first + groups);
         drop(edges);
@@ -213,11 +232,11 @@ impl Holding {
     }
 }
 
-/// What leads where: blocks, groups of roots, and what leads to all groups. What a stronger root reaches
-/// is not held by what a weaker one does.
-fn edges(links: impl Links, ranks: &[u8], groups: u32, held: &[(u32, u32)]) -> Edges {
+/// What leads where: blocks, groups of roots, and what leads to all groups that are no part of others. What a stronger
+/// root reaches is not held by what a weaker one does.
+fn edges(links: impl Links, ranks: &[u8], within: &[Option<u32>], held: &[(u32, u32)]) -> Edges {
     let mut edges = Edges::default();
-    edges.starts.reserve(ranks.len() + groups as usize + 2);
+    edges.starts.reserve(ranks.len() + within.len() + 2);
     edges.starts.push(0);
     let count = |targets: &Vec<u32>| u32::try_from(targets.len()).unwrap_or(NONE);
     for (block, &rank) in (0..).zip(ranks) {
@@ -234,14 +253,15 @@ fn edges(links: impl Links, ranks: &[u8], groups: u32, held: &[(u32, u32)]) -> E
     }
     drop(links);
     let mut held = held.iter().peekable();
-    for group in 0..groups {
+    for (group, _) in (0..).zip(within) {
         while let Some((_, block)) = held.next_if(|(own, _)| *own == group) {
             edges.targets.push(*block);
         }
         edges.starts.push(count(&edges.targets));
     }
     let first = u32::try_from(ranks.len()).unwrap_or(NONE);
-    edges.targets.extend(first..first + groups);
+    let wholes = (first..).zip(within).filter(|(_, above)| above.is_none());
+    edges.targets.extend(wholes.map(|(group, _)| group));
     edges.starts.push(count(&edges.targets));
     edges
 }
@@ -339,6 +359,38 @@ mod tests {
         // Nothing leads to the last.
         assert!(holding.path(3).is_empty());
         assert_eq!(holding.all().blocks, 3);
+    }
+
+    #[test]
+    fn what_two_parts_of_a_group_lead_to_is_the_groups() {
+        // A function whose first variable alone leads to 0, the second to 1, both to 2; a variable of another one to 3.
+        struct Pairs;
+        impl Links for Pairs {
+            fn count(&self) -> usize {
+                4
+            }
+            fn each(&self, from: u32, mut to: impl FnMut(u32)) {
+                if from < 2 {
+                    to(2);
+                }
+            }
+        }
+        let word = |at, block| RootWord { at, block, kind: RootKind::Stacks };
+        let words = vec![word(1, 0), word(2, 1), word(3, 3)];
+        let group = &mut |word: &RootWord| Group {
+            number: if word.at == 3 { 3 } else { u32::try_from(word.at).unwrap() },
+            within: (word.at < 3).then_some(0),
+        };
+        let holding = Holding::of_links(Pairs, words, group, &|_| 8);
+        use Above::{Block, Roots};
+        let (blocks, groups) =
+            ([(Block(0), 1), (Block(1), 1), (Block(2), 1), (Block(3), 1)], held(&holding));
+        assert_eq!(groups[..4], blocks);
+        assert_eq!(groups[4..], [(Roots(0), 3), (Roots(1), 1), (Roots(2), 1), (Roots(3), 1)]);
+        let above = |wanted| holding.nodes().find(|(node, ..)| *node == wanted).unwrap().1;
+        let (whole, of_part) = (above(Roots(0)), above(Roots(1)));
+        assert_eq!((whole, of_part), (None, above(Block(2))));
+        assert!(of_part.is_some() && above(Roots(3)).is_none());
     }
 
     #[test]

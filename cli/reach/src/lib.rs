@@ -63,7 +63,7 @@ pub use by_label::{Row, rows};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use graph::RootWord;
 pub use heapattach_process::root::{RootKind, RootSet};
-pub use holding::{Above, Holding};
+pub use holding::{Above, Group, Holding};
 pub use links::Links;
 pub use memory::{Layout, Memory, Piece, Pointer};
 pub use unrecorded::Unrecorded;

@@ -33,15 +33,19 @@ struct Region {
 pub fn look(process: &Process, ranges: &[(Range<u64>, u32)]) -> Vec<PageKinds> {
     match ranges.is_empty() {
         true => Vec::new(),
-        false => Regions::of(process).kinds(ranges),
+        false => Regions::with(process, &ThreadStacks::patiently(process)).kinds(ranges),
     }
 }
 
 impl Regions {
     /// As they are now.
     pub fn of(process: &Process) -> Self {
+        Self::with(process, &ThreadStacks::of(process))
+    }
+
+    fn with(process: &Process, stacks: &ThreadStacks) -> Self {
         let mut regions = regions(&process.read("smaps").unwrap_or_default());
-        name_stacks(&mut regions, &ThreadStacks::of(process));
+        name_stacks(&mut regions, stacks);
         Self(regions)
     }
 

@@ -1,29 +1,49 @@
 //! Whose stack a mapping is: where the stack of each thread that waits just then is in use, as the kernel tells
-//! without a stop. Of a thread that runs it tells nothing.
+//! without a stop. Of a thread that runs all the time it tells nothing.
+
+use std::time::Duration;
 
 use heapattach_process::proc::Process;
 use heapattach_text::printable::printable;
 
 /// Threads that are looked at: two files each.
 const THREADS: usize = 1024;
+/// So often one is looked at that runs just then: it may go back to where it waits.
+const TURNS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(3);
 
 /// Addresses within stacks, ascending, each with the name of its thread.
 #[derive(Debug, Default)]
 pub struct ThreadStacks(Vec<(u64, String)>);
 
 impl ThreadStacks {
-    /// Of a process.
+    /// Of a process, without waiting for a thread that runs just then.
     pub fn of(process: &Process) -> Self {
-        let threads = process.threads().unwrap_or_default();
-        let mut stacks: Vec<(u64, String)> = threads
-            .into_iter()
-            .take(THREADS)
-            .filter_map(|tid| {
-                let at = pointer(&process.read_thread(tid, "syscall").ok()?)?;
-                let name = process.read_thread(tid, "comm").ok()?;
-                Some((at, printable(&String::from_utf8_lossy(name.trim_ascii()))))
-            })
-            .collect();
+        Self::in_turns(process, 1)
+    }
+
+    /// Of a process, also of threads that soon wait again.
+    pub fn patiently(process: &Process) -> Self {
+        Self::in_turns(process, TURNS)
+    }
+
+    fn in_turns(process: &Process, turns: usize) -> Self {
+        let mut left = process.threads().unwrap_or_default();
+        left.truncate(THREADS);
+        let mut stacks = Vec::new();
+        for turn in 0..turns {
+            if turn > 0 && !left.is_empty() {
+                std::thread::sleep(PAUSE);
+            }
+            left.retain(|&tid| {
+                let Ok(call) = process.read_thread(tid, "syscall") else { return false };
+                let Some(at) = pointer(&call) else { return true };
+                if let Ok(name) = process.read_thread(tid, "comm") {
+                    stacks.push((at, printable(&String::from_utf8_lossy(name.trim_ascii()))));
+                }
+                false
+            });
+        }
         stacks.sort_unstable();
         Self(stacks)
     }

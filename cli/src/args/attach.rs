@@ -66,13 +66,14 @@ impl AttachArgs {
     /// How the moments before and after the session are taken; blocks of it are looked for in the second.
     pub fn heap_options(&self, recorded: Option<RecordedBlocks>) -> HeapOptions {
         HeapOptions {
-            snapshot: Snapshot::Fork,
+            snapshot: Snapshot::Auto,
             max_pause: self.max_pause,
             unreachable: false,
             holders: WithHolders::IfSmall,
             filter: HeapFilter::default(),
             who_holds: None,
             go_holders: GO_HOLDERS,
+            for_paths: None,
             waste: None,
             arena: None,
             not_written: false,

@@ -153,8 +153,10 @@ pub struct HeapArgs {
 /// The value of `--snapshot`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum HeapSnapshotArg {
-    /// Clone during the stop, and read the clone; where that is not possible, read during the stop
+    /// fork, and early where a clone would stop the process for longer than --max-pause
     #[default]
+    Auto,
+    /// Clone during the stop, and read the clone; where that is not possible, read during the stop
     Fork,
     /// Read during the stop
     Stop,
@@ -172,6 +174,7 @@ impl HeapArgs {
     /// What the look is told.
     pub fn options(&self) -> HeapOptions {
         let snapshot = match self.snapshot {
+            HeapSnapshotArg::Auto => Snapshot::Auto,
             HeapSnapshotArg::Fork => Snapshot::Fork,
             HeapSnapshotArg::Stop => Snapshot::Stop,
             HeapSnapshotArg::Early => Snapshot::Early,
@@ -183,16 +186,23 @@ impl HeapArgs {
             held_by: self.held_by.clone(),
         };
         let form = self.form();
-        let holders = match self.view() {
+        let shown = match self.view() {
             HeapView::Holders | HeapView::Tree => WithHolders::Yes,
-            _ if form.is_some_and(MomentForm::is_of_holders) => WithHolders::Yes,
             HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
-            _ if form.is_some() => WithHolders::IfSmall,
             _ => WithHolders::No,
+        };
+        let shows_types = matches!(self.view(), HeapView::Types | HeapView::Cold);
+        // A profile of paths has nothing else; a file of a moment has all views.
+        let is_of_paths = form.is_some_and(MomentForm::is_of_holders);
+        let is_whole = form.is_some() && !is_of_paths;
+        let holders = match shown {
+            _ if is_of_paths => WithHolders::Yes,
+            WithHolders::No if is_whole => WithHolders::IfSmall,
+            shown => shown,
         };
         let waste = match self.view() {
             HeapView::Waste => Some(LookForWaste { limit: self.waste_limit, if_small: false }),
-            _ if form.is_some() => Some(LookForWaste { limit: self.waste_limit, if_small: true }),
+            _ if is_whole => Some(LookForWaste { limit: self.waste_limit, if_small: true }),
             HeapView::Summary if self.json.is_none() => {
                 Some(LookForWaste { limit: self.waste_limit.min(BRIEFLY), if_small: true })
             }
@@ -212,15 +222,15 @@ impl HeapArgs {
             filter,
             who_holds,
             go_holders,
+            for_paths: is_of_paths.then_some((shown, shows_types)),
             waste,
-            pins: self.view() == HeapView::Pins || form.is_some(),
+            pins: self.view() == HeapView::Pins || is_whole,
             arena: self.arena.clone().map(|name| ArenaWanted { name, limit: self.waste_limit }),
-            not_written: self.view() == HeapView::NotWritten || form.is_some(),
+            not_written: self.view() == HeapView::NotWritten || is_whole,
             cold: self.cold,
             show_contents: self.show_contents.map(usize::from),
             recorded: None,
-            // A file of a moment has all views.
-            typed: matches!(self.view(), HeapView::Types | HeapView::Cold) || form.is_some(),
+            typed: shows_types || form.is_some(),
         }
     }
 

@@ -57,7 +57,7 @@ chapters! {
     "dialects": "what LeakSanitizer, jemalloc and gperftools are told, understood here",
     "header": "heapattach.h: what a program can tell a check",
     "processes": "programs that exec, and forked children",
-    "names": "function names, debug files, debuginfod, functions of Python, PHP, Ruby and Perl",
+    "names": "function names, debug files, debuginfod, functions of Python, PHP, Ruby, Perl, Lua, Java and JavaScript",
     "allocators": "which allocators are known, and how to name your own",
     "containers": "containers, from outside and from inside",
     "targets": "what can be attached to, what not, and why",

@@ -1,4 +1,4 @@
-//! Names of Python frames, PHP's, Ruby's and Perl's, as the session found them: they cannot be looked up again later.
+//! Names of frames of Python, PHP, Ruby, Perl, Lua, Java and JavaScript, as the session found them: they cannot be looked up again later.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// What stands for a module of Python frames.
 pub use heapattach_text::module_name::PYTHON;
-use heapattach_text::module_name::{PERL, PHP, RUBY};
+use heapattach_text::module_name::{JAVA, JAVASCRIPT, LUA, PERL, PHP, RUBY};
 
 /// A Python function in a recording that is to have no names.
 const NAMELESS: &str = "[script code]";
@@ -39,6 +39,9 @@ impl PythonNames {
             Some(PHP) => Language::Php,
             Some(RUBY) => Language::Ruby,
             Some(PERL) => Language::Perl,
+            Some(LUA) => Language::Lua,
+            Some(JAVA) => Language::Java,
+            Some(JAVASCRIPT) => Language::JavaScript,
             _ => Language::Python,
         };
         Self { language, calls: python.map(|known| known.python.clone()).unwrap_or_default() }
@@ -88,6 +91,9 @@ fn module(language: Language) -> &'static str {
         Language::Php => PHP,
         Language::Ruby => RUBY,
         Language::Perl => PERL,
+        Language::Lua => LUA,
+        Language::Java => JAVA,
+        Language::JavaScript => JAVASCRIPT,
     }
 }
 

@@ -8,6 +8,12 @@ pub const PHP: &str = "[php]";
 pub const RUBY: &str = "[ruby]";
 /// Code that Perl runs.
 pub const PERL: &str = "[perl]";
+/// Code that Lua runs.
+pub const LUA: &str = "[lua]";
+/// Methods of Java, compiled or not.
+pub const JAVA: &str = "[java]";
+/// Code that V8 runs.
+pub const JAVASCRIPT: &str = "[javascript]";
 
 /// Memory without a file, as it is named here and by the kernel.
 pub const ANONYMOUS: &str = "[anonymous]";
@@ -19,7 +25,7 @@ const DOUBLE: &str = "/memfd:doublemapper";
 
 /// Whether code of a module of this name is a script's, whose frames an interpreter has.
 pub fn is_script(module: &str) -> bool {
-    [PYTHON, PHP, RUBY, PERL].contains(&module)
+    [PYTHON, PHP, RUBY, PERL, LUA, JAVA, JAVASCRIPT].contains(&module)
 }
 
 /// Whether code of a module of this name was generated at run time.
@@ -38,7 +44,19 @@ mod tests {
         for module in ["[anonymous]", "[anon:v8]", "[unknown]", "/memfd:doublemapper (deleted)"] {
             assert!(is_generated(module), "{module}");
         }
-        for module in [PYTHON, PHP, RUBY, PERL, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
+        for module in [
+            PYTHON,
+            PHP,
+            RUBY,
+            PERL,
+            LUA,
+            JAVA,
+            JAVASCRIPT,
+            "[vdso]",
+            "/usr/lib/libc.so.6",
+            "/memfd:mine",
+            "",
+        ] {
             assert!(!is_generated(module), "{module}");
         }
     }

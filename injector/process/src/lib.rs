@@ -37,3 +37,4 @@ pub mod root;
 pub mod shared;
 pub mod spoken;
 pub mod stack;
+pub mod told_loader;

@@ -22,9 +22,9 @@ const NAMESPACE_LIMIT: usize = 64;
 const HEADER_LIMIT: u64 = 512;
 const NAME_LIMIT: usize = 4096;
 
-const PT_DYNAMIC: u32 = goblin::elf::program_header::PT_DYNAMIC;
+pub(crate) const PT_DYNAMIC: u32 = goblin::elf::program_header::PT_DYNAMIC;
 const PT_LOAD: u32 = goblin::elf::program_header::PT_LOAD;
-const PT_INTERP: u32 = goblin::elf::program_header::PT_INTERP;
+pub(crate) const PT_INTERP: u32 = goblin::elf::program_header::PT_INTERP;
 const PT_PHDR: u32 = goblin::elf::program_header::PT_PHDR;
 const DT_DEBUG: u64 = goblin::elf::dynamic::DT_DEBUG;
 
@@ -97,6 +97,10 @@ impl Rendezvous {
             Some(0) if headers.address(PT_INTERP).is_none() => Err(LinkError::Static),
             Some(0) => Err(LinkError::TooEarly),
             Some(address) => Ok(Self(RemoteAddr::new(address))),
+            // A loader that was told to run a program, and has not loaded it yet.
+            None if headers.address(PT_INTERP).is_none() && auxv.interpreter.is_some() => {
+                Err(LinkError::TooEarly)
+            }
             None => Err(LinkError::Static),
         }
     }
@@ -194,14 +198,18 @@ impl LoaderName {
 }
 
 /// The program headers of the executable.
-struct Headers {
+pub(crate) struct Headers {
     at: RemoteAddr,
     bytes: Vec<u8>,
-    bias: Bias,
+    pub(crate) bias: Bias,
 }
 
 impl Headers {
-    fn read(memory: &Memory, auxv: &Auxv, maps: &[Mapping<'_>]) -> Result<Self, LinkError> {
+    pub(crate) fn read(
+        memory: &Memory,
+        auxv: &Auxv,
+        maps: &[Mapping<'_>],
+    ) -> Result<Self, LinkError> {
         let at = auxv.phdr.ok_or(LinkError::Static)?;
         let length = auxv.phnum.min(HEADER_LIMIT) * 56;
         let length = usize::try_from(length).unwrap_or(0);
@@ -221,7 +229,7 @@ impl Headers {
     }
 
     /// What the first header of this kind says where its part lies.
-    fn address(&self, kind: u32) -> Option<ImageAddr> {
+    pub(crate) fn address(&self, kind: u32) -> Option<ImageAddr> {
         let header = self.bytes.chunks_exact(56).find(|h| u32_at(h, 0) == Some(kind))?;
         u64_at(header, 16).map(ImageAddr::new)
     }

@@ -1,5 +1,5 @@
-//! Python frames, PHP's, Ruby's and Perl's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
-//! that whatever handles stacks of addresses handles these too.
+//! Frames of Python, PHP, Ruby, Perl, Lua, Java and JavaScript in stacks of addresses. Each has an address of its own, beyond
+//! those of programs, so that whatever handles stacks of addresses handles these too.
 
 use std::sync::Arc;
 
@@ -37,9 +37,15 @@ pub enum Language {
     Ruby,
     /// Perl's.
     Perl,
+    /// Lua's.
+    Lua,
+    /// Java's.
+    Java,
+    /// JavaScript's.
+    JavaScript,
 }
 
-/// A place in Python code, in PHP's, in Ruby's, or in Perl's.
+/// A place in Python code, or in that of another of these languages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PythonFrame {
     /// Of which language.

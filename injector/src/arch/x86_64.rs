@@ -32,11 +32,11 @@ pub use dwarf::{
 };
 pub use errand::{PARKED, errand_code, gate, vector_room};
 pub use leads::{LONGEST_LEAD, leads_to};
-pub use leaves::jumps_out;
+pub use leaves::{jumps_by_table, jumps_out, led_to};
 pub use lsan_functions::{LsanWord, lsan_code, lsan_function_at};
 pub use reads::{constants_added, first_address_taken, first_read_in, read_distances};
 pub use request_code::{
-    FAR_JUMP, FAR_JUMP_BYTES, RequestWord, SITE_BYTES, SKIP_REQUEST, request_code,
+    FAR_JUMP, FAR_JUMP_BYTES, REQUEST_ANSWERS, RequestWord, SITE_BYTES, SKIP_REQUEST, request_code,
     request_originals, request_site,
 };
 pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};

@@ -40,7 +40,7 @@ pub use journal::{Change, ChangeKind, ModuleRecord};
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
 /// Raised whenever the layout, or what tells that a session lives, changes: another heapattach must
 /// not undo what it misreads.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 /// The undo reads in the rows whether a thread is in our code.
 const _: () = assert!(row::ROW_BYTES == 1920, "rows of another size are another version");
 

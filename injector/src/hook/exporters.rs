@@ -11,6 +11,7 @@ use crate::{
 use heapattach_process::{
     linker::{Link, LinkError, Rendezvous, static_program},
     proc::maps::{self, Mapping},
+    told_loader,
 };
 
 /// So much of a module's beginning is read along: its notes are there.
@@ -48,7 +49,7 @@ impl Exporters {
     pub fn look(&mut self, target: &Target) -> Vec<Exporter> {
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).unwrap_or_default();
-        let Ok(auxv) = target.process.auxv() else { return Vec::new() };
+        let Ok(auxv) = told_loader::auxv(&target.process) else { return Vec::new() };
         let (links, is_static) = match Rendezvous::find(&target.memory, &auxv, &maps) {
             Ok(lists) => (lists.modules(&target.memory).unwrap_or_default(), false),
             Err(LinkError::Static) => {

@@ -19,19 +19,25 @@ use heapattach_abi::{
     form::{Asks, Form},
     kind::HookKind,
 };
-use heapattach_entry::{REQUEST_BYTES, requests};
+use heapattach_entry::{REQUEST_BYTES, Requests, requests};
 use heapattach_process::{
     addr::RemoteAddr,
     linker::Link,
+    memory::Memory,
     proc::{file, maps::Mapping},
 };
+use nix::errno::Errno;
 
 use crate::{
     arch::{self, RequestWord},
-    home::{ChangeKind, REQUEST_ROOM, payload_image::PayloadImage},
+    home::{ChangeKind, Home, REQUEST_ROOM, payload_image::PayloadImage},
     hook::{
         patch::{PatchError, Patches, RequestHooks, change},
         survey::{Survey, mapping_of},
+    },
+    module::{
+        build::Build,
+        without_requests::{self, Part},
     },
     trace::{stopped::Stopped, target::Target},
 };
@@ -55,7 +61,7 @@ pub fn is_seen_whole(name: &str) -> bool {
 }
 
 /// Room for the common code, and for the parts of sites.
-const COMMON_ROOM: usize = 512;
+const COMMON_ROOM: usize = 768;
 
 /// Has the requests of all modules heard, if there are any; where that cannot be, `heard` says why.
 ///
@@ -79,12 +85,15 @@ pub fn hear(
         return Ok(());
     }
     let mut take = |kind| patches.number_for(image, kind);
-    let numbers = [HookKind::Chosen, HookKind::Free, HookKind::Free, HookKind::Free].map(&mut take);
-    let [Some(allocated), Some(freed), Some(pool), Some(destroyed)] = numbers else {
+    let free = HookKind::Free;
+    let kinds = [HookKind::Chosen, free, free, free, free, HookKind::Chosen, free];
+    let numbers: Option<Vec<usize>> = kinds.into_iter().map(&mut take).collect();
+    let Some(&[allocated, freed, pool, destroyed, checked, trimmed, moved]) = numbers.as_deref()
+    else {
         patches.heard.why_not = Some("the payload has no free hook left".to_owned());
         return Ok(());
     };
-    let hooks = RequestHooks { allocated, freed, pool, destroyed };
+    let hooks = RequestHooks { allocated, freed, pool, destroyed, checked, trimmed, moved };
     write_code(stop, image, patches, hooks, &sites)?;
     lead(stop, patches, &sites)?;
     patches.heard.hooks = Some(hooks);
@@ -101,8 +110,16 @@ fn sites(target: &Target, maps: &[Mapping<'_>], survey: &Survey) -> Result<Vec<S
         if name.is_none_or(is_seen_whole) {
             continue;
         }
+        let build = Build::of((&target.process, &target.memory), maps, mapping);
+        if build.as_ref().is_some_and(|build| without_requests::has_none(build, Part::File)) {
+            continue;
+        }
         let Ok(bytes) = file::read_module(&target.process, mapping) else { continue };
         let Ok(found) = requests(&bytes) else { continue };
+        if found == Requests::default() {
+            build.into_iter().for_each(|build| without_requests::note(build, Part::File));
+            continue;
+        }
         if found.refused != 0 {
             let name = name.unwrap_or_default();
             return Err(format!("{} of {name} may be entered in their middle", found.refused));
@@ -145,6 +162,9 @@ fn write_code(
         (RequestWord::Freed, hooks.freed, done, 0),
         (RequestWord::Pool, hooks.pool, done, 0),
         (RequestWord::Destroyed, hooks.destroyed, done, 0),
+        (RequestWord::Checked, hooks.checked, done, 0),
+        (RequestWord::Trimmed, hooks.trimmed, allocates, TOLD.pack()),
+        (RequestWord::Moved, hooks.moved, done, 0),
     ] {
         let hook = patches.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
         let word = word as usize;
@@ -190,6 +210,39 @@ fn lead(stop: &Stopped<'_>, patches: &mut Patches, sites: &[Site]) -> Result<(),
     Ok(())
 }
 
+/// Tells the code whether a session watches that makes checks.
+///
+/// # Errors
+/// When the target cannot be written.
+pub fn watch(memory: &Memory, home: &Home, word: u64) -> Result<(), Errno> {
+    memory.write_word(home.requests().offset(RequestWord::Watch as u64), word)
+}
+
+/// The same where none does any more, if one did.
+///
+/// # Errors
+/// When the target cannot be written.
+pub fn leave(memory: &Memory, home: &Home) -> Result<(), Errno> {
+    let at = home.requests().offset(RequestWord::Watch as u64);
+    if memory.word(at)? == 0 { Ok(()) } else { watch(memory, home, 0) }
+}
+
+/// Lets the thread go on that waits for a check, with what it found.
+///
+/// # Errors
+/// When the target cannot be written.
+pub fn answer(
+    memory: &Memory,
+    home: &Home,
+    number: u32,
+    found: &[u64; arch::REQUEST_ANSWERS],
+) -> Result<(), Errno> {
+    let at = |word: RequestWord| home.requests().offset(word as u64);
+    let bytes: Vec<u8> = found.iter().flat_map(|number| number.to_le_bytes()).collect();
+    memory.write(at(RequestWord::Found), &bytes)?;
+    memory.write(at(RequestWord::Answered), &number.to_le_bytes())
+}
+
 /// Where the code of a site is.
 fn part_of(patches: &Patches, part: usize) -> RemoteAddr {
     patches.home.requests().offset((COMMON_ROOM + part * arch::SITE_BYTES) as u64)
@@ -198,4 +251,14 @@ fn part_of(patches: &Patches, part: usize) -> RemoteAddr {
 /// Where the program goes on behind the request.
 fn behind(site: &Site) -> RemoteAddr {
     site.at.offset(REQUEST_BYTES.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_the_code_that_sites_have_in_common() {
+        assert!(arch::request_code().len() <= COMMON_ROOM);
+    }
 }

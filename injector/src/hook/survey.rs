@@ -15,6 +15,7 @@ use heapattach_process::{
     addr::RemoteAddr,
     linker::{Link, LinkError, LoaderName, Rendezvous, static_program},
     proc::maps::{self, Mapping, MapsError},
+    told_loader,
 };
 
 /// More words than this are not looked at: modules behind it count as unreadable.
@@ -115,7 +116,7 @@ impl Surveyor {
     /// For programs that are too young.
     pub fn new(target: &Target, asked: UserHooks) -> Result<Self, SurveyError> {
         let proc = |what| move |source| SurveyError::Proc { what, source };
-        let auxv = target.process.auxv().map_err(proc("auxv"))?;
+        let auxv = told_loader::auxv(&target.process).map_err(proc("auxv"))?;
         let text = target.process.read("maps").map_err(proc("maps"))?;
         let maps = maps::parse(&text)?;
         let lists = match Rendezvous::find(&target.memory, &auxv, &maps) {

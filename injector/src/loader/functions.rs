@@ -17,6 +17,7 @@ use heapattach_process::{
     little_endian::{u32_at, u64_at},
     memory::Memory,
     proc::maps::Mapping,
+    told_loader,
 };
 
 /// A thread in one of these holds the loader's locks, or will.
@@ -119,7 +120,7 @@ fn contains(ranges: &[Range<RemoteAddr>], word: u64) -> bool {
 
 /// The code of the dynamic loader. With musl it is the C library, and contains all of that.
 fn loader(target: &Target, maps: &[Mapping<'_>]) -> impl Iterator<Item = Range<RemoteAddr>> {
-    let base = target.process.auxv().ok().and_then(|auxv| auxv.interpreter);
+    let base = told_loader::auxv(&target.process).ok().and_then(|auxv| auxv.interpreter);
     let images = images(&target.memory, maps).into_iter();
     images.filter(move |image| Some(image.start) == base).map(|image| image.code)
 }

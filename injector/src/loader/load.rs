@@ -33,6 +33,7 @@ use heapattach_process::{
     linker::Rendezvous,
     memory_file::TakeError,
     proc::maps::{self, Mapping},
+    told_loader,
 };
 
 /// How long a thread may take to come by.
@@ -262,7 +263,7 @@ pub(crate) fn find_in(target: &Target, maps: &[Mapping<'_>]) -> Option<Object> {
     if !Object::is_mapped(maps) {
         return None;
     }
-    let auxv = target.process.auxv().ok()?;
+    let auxv = told_loader::auxv(&target.process).ok()?;
     let lists = Rendezvous::find(&target.memory, &auxv, maps).ok()?;
     Object::find(&target.memory, maps, lists)
 }

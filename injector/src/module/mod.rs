@@ -1,9 +1,12 @@
 //! What one loaded module means to us: which allocation functions it defines, and which of its
 //! words hold the address of one. Read from the target's memory, since the file may be gone.
 
+pub(crate) mod build;
 mod identity;
+pub mod java_marks;
 pub(crate) mod known_symbols;
 mod lookup;
+pub mod lua_marks;
 pub mod perl_marks;
 pub mod php_marks;
 pub mod python_marks;
@@ -13,7 +16,9 @@ pub mod sizer;
 pub mod symbol_file;
 mod symbol_hash;
 pub mod tables;
+pub mod v8_marks;
 pub mod weak;
+pub(crate) mod without_requests;
 
 use std::collections::HashMap;
 
@@ -26,6 +31,8 @@ use crate::{
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
     module::{
         identity::identity,
+        java_marks::JavaMarks,
+        lua_marks::LuaMarks,
         perl_marks::PerlMarks,
         php_marks::PhpMarks,
         python_marks::Marks,
@@ -34,6 +41,7 @@ use crate::{
         symbol_file::Symbol,
         symbol_hash::{Numbered, SymbolHash},
         tables::{Budget, SYMBOL_SIZE, Tables, name_at},
+        v8_marks::V8Marks,
         weak::WeakSlot,
     },
 };
@@ -123,6 +131,12 @@ pub struct Module {
     pub ruby: RubyMarks,
     /// What it has of Perl's interpreter.
     pub perl: PerlMarks,
+    /// What it has of Lua's library.
+    pub lua: LuaMarks,
+    /// What it has of Java's virtual machine.
+    pub java: JavaMarks,
+    /// What it says of V8.
+    pub v8: V8Marks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -244,6 +258,8 @@ impl Module {
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
         let interpreters = python_marks::NAMES.into_iter().chain(php_marks::NAMES);
         let interpreters = interpreters.chain(ruby_marks::NAMES).chain(perl_marks::NAMES);
+        let interpreters = interpreters.chain(lua_marks::NAMES).chain(java_marks::NAMES);
+        let interpreters = interpreters.chain(v8_marks::NAMES);
         for name in functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING) {
             own.extend(hash.find(tables, name).into_iter().map(|found| (found, name)));
         }
@@ -264,7 +280,14 @@ impl Module {
         asked: UserHooks,
     ) -> Option<FunctionRef> {
         let is_mark = name.starts_with(b"_Py") || name.starts_with(b"Py");
-        let others: [&[&[u8]]; 3] = [&php_marks::NAMES, &ruby_marks::NAMES, &perl_marks::NAMES];
+        let others: [&[&[u8]]; 6] = [
+            &php_marks::NAMES,
+            &ruby_marks::NAMES,
+            &perl_marks::NAMES,
+            &lua_marks::NAMES,
+            &java_marks::NAMES,
+            &v8_marks::NAMES,
+        ];
         if is_mark || others.iter().any(|names| names.contains(&name)) {
             self.take_mark(name, symbol, bias);
             return None;
@@ -313,6 +336,9 @@ impl Module {
             self.php.take(name, at, size);
             self.ruby.take(name, at, size);
             self.perl.take(name, at, size);
+            self.lua.take(name, at, size);
+            self.java.take(name, at);
+            self.v8.take(name, at);
         }
     }
 

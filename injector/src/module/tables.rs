@@ -11,7 +11,7 @@ pub(crate) const SYMBOL_SIZE: usize = 24;
 pub(crate) const RELOCATION_SIZE: usize = 24;
 
 /// The names we look for are shorter: no string is searched further for its end.
-const NAME_LIMIT: usize = 64;
+const NAME_LIMIT: usize = 80;
 
 /// Tables of one module that are larger together are not honest, or not ours to read in a hurry.
 const MODULE_LIMIT: u64 = 256 << 20;

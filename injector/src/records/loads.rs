@@ -18,6 +18,7 @@ use heapattach_process::{
     little_endian::u64_at,
     memory::Memory,
     shared::Shared,
+    told_loader,
 };
 
 /// Where glibc's loader keeps what it knows.
@@ -108,7 +109,7 @@ pub(crate) fn lasting(target: &Target, links: &[Link]) -> Option<HashSet<u64>> {
 }
 
 fn loader<'a>(target: &Target, links: &'a [Link]) -> Option<&'a Link> {
-    let base = target.process.auxv().ok()?.interpreter?;
+    let base = told_loader::auxv(&target.process).ok()?.interpreter?;
     links.iter().find(|link| link.namespace == 0 && link.base == base.get())
 }
 

@@ -6,12 +6,12 @@ use std::{
 };
 
 use heapattach_abi::{
-    python::{END, END_CUT},
+    python::{END, END_CUT, place_of},
     region,
     stacks::{self, MAX_FRAMES, STACK_WORDS},
 };
 
-use crate::scripts::{self, Frames, Interpreter};
+use crate::scripts::{self, Frames, Interpreter, Java};
 use heapattach_process::{
     addr::RemoteAddr,
     event::StackId,
@@ -104,9 +104,13 @@ impl Stacks {
         words: &[u64],
         is_cut: bool,
     ) -> Stack {
-        let words = words.iter().filter(|&&word| word != 0);
-        let python: Vec<_> =
-            words.map(|&word| self.python.note(shared, memory, interpreter, word)).collect();
+        if let Some(java) = interpreter.java() {
+            return self.of_java((shared, memory), java, native, words, is_cut);
+        }
+        let words = words.iter().filter(|&&word| word != 0).map(|&word| place_of(word));
+        let (places, python): (Vec<_>, Vec<_>) = words
+            .map(|(place, word)| (place, self.python.note(shared, memory, interpreter, word)))
+            .unzip();
         let (below, end) = match self.get(native) {
             Some(stack) => (&stack.frames[..], stack.end),
             None => (&[][..], StackEnd::Lost),
@@ -116,10 +120,45 @@ impl Stacks {
             // A thread of a library: the one that runs the script was at this place meanwhile.
             return Stack { frames: below.to_vec(), end, native: Some(native) };
         }
-        let mut frames = scripts::merge(below, &python, |at| interpreter.is_loop(at));
+        let own = places.iter().zip(&python);
+        let own: Option<Vec<_>> = own.map(|(place, (at, _))| Some(((*place)?, *at))).collect();
+        let mut frames = match own {
+            Some(placed) => scripts::placed(below, &placed),
+            None => scripts::merge(below, &python, |at| interpreter.is_loop(at)),
+        };
         let is_long = frames.len() > MAX_FRAMES;
         frames.truncate(MAX_FRAMES);
         let end = if is_cut || is_long { StackEnd::Depth } else { end };
+        Stack { frames, end, native: Some(native) }
+    }
+
+    /// A stack of Java's: what the native frames say beyond the first code of Java's is not known, since they were
+    /// walked without knowing how large frames there are.
+    fn of_java(
+        &mut self,
+        (shared, memory): (&Shared, &Memory),
+        java: &Java,
+        native: StackId,
+        words: &[u64],
+        is_cut: bool,
+    ) -> Stack {
+        let (below, end) = match self.get(native) {
+            Some(stack) => (&stack.frames[..], stack.end),
+            None => (&[][..], StackEnd::Lost),
+        };
+        if end == StackEnd::Outermost && !below.iter().any(|at| java.is_code(*at)) {
+            // All of it is known, and Java did not call it.
+            return Stack { frames: below.to_vec(), end, native: Some(native) };
+        }
+        let mut frames: Vec<_> =
+            below.iter().copied().take_while(|at| !java.is_code(*at)).collect();
+        for &word in words.iter().filter(|&&word| word != 0) {
+            self.python.note_java((shared, memory), java, word, &mut frames);
+        }
+        frames.retain(|at| !self.own_code.contains(at));
+        let is_long = frames.len() > MAX_FRAMES;
+        frames.truncate(MAX_FRAMES);
+        let end = if is_cut || is_long { StackEnd::Depth } else { StackEnd::Outermost };
         Stack { frames, end, native: Some(native) }
     }
 

@@ -15,7 +15,7 @@ use heapattach_abi::{
 use super::{
     interpreter::{Form, Interpreter},
     layout::Layout,
-    line_table, perl, php, ruby, ruby_lines, text,
+    line_table, lua, lua_lines, perl, php, ruby, ruby_lines, text, v8, v8_lines,
 };
 use heapattach_process::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
@@ -37,6 +37,10 @@ enum Lines {
     Table(Vec<u8>),
     /// By a table of so many rows, as Ruby has it.
     Rows(Vec<u8>, usize),
+    /// By tables as Lua has them.
+    Lua(Vec<u8>, lua_lines::Form),
+    /// By a table and the text, as V8 has them.
+    V8(Vec<u8>, v8_lines::Form),
     /// It was stored in place of the instruction.
     Stored,
 }
@@ -61,6 +65,8 @@ impl Code {
         let exact = instruction.and_then(|at| match &self.lines {
             Lines::Table(lines) => line_table::line(lines, self.first_line, at),
             Lines::Rows(table, rows) => ruby_lines::line(table, *rows, at),
+            Lines::Lua(tables, form) => lua_lines::line(tables, *form, self.first_line, at),
+            Lines::V8(copied, form) => v8_lines::line(copied, *form, self.first_line, at),
             Lines::Stored => Some(at).filter(|&line| line != 0),
         });
         exact.or(Some(self.first_line)).filter(|&line| line != 0)
@@ -69,7 +75,10 @@ impl Code {
     /// Bytes of its table of lines.
     fn bytes(&self) -> u64 {
         match &self.lines {
-            Lines::Table(lines) | Lines::Rows(lines, _) => lines.len() as u64,
+            Lines::Table(lines)
+            | Lines::Rows(lines, _)
+            | Lines::Lua(lines, _)
+            | Lines::V8(lines, _) => lines.len() as u64,
             Lines::Stored => 0,
         }
     }
@@ -87,8 +96,20 @@ impl Code {
                 let (function, file) = (function.into(), file.into());
                 Some(Self { function, file, first_line: 0, lines: Lines::Stored })
             }
-            Form::Ruby(_) => {
-                let (function, file, first_line, rows) = ruby::function(copy)?;
+            Form::Lua(orders) => {
+                let (function, file, first_line, form) = lua::function(copy, orders)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line, lines: Lines::Lua(lines, form) })
+            }
+            // What is copied of Java's says only where it lies.
+            Form::Java(_) => None,
+            Form::V8(_) => {
+                let (function, file, first_line, form) = v8::function(copy)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line, lines: Lines::V8(lines, form) })
+            }
+            Form::Ruby(orders) => {
+                let (function, file, first_line, rows) = ruby::function(copy, orders)?;
                 let (function, file) = (function.into(), file.into());
                 Some(Self { function, file, first_line, lines: Lines::Rows(lines, rows) })
             }
@@ -149,8 +170,8 @@ fn read(shared: &Shared, memory: &Memory, python: &Interpreter, first: u64) -> O
     let first = usize::try_from(first).ok().filter(|&first| first != 0)?;
     let copy = bytes(shared, memory, first, LINES_AT / 8)?;
     let length = word(&copy, LENGTH_AT as u64)?.min(match python.form {
-        Form::Ruby(_) => RUBY_LINES_BYTES,
-        Form::Python(..) | Form::Php(_) | Form::Perl(_) => LINES_BYTES,
+        Form::Ruby(_) | Form::Lua(_) | Form::V8(_) => RUBY_LINES_BYTES,
+        Form::Python(..) | Form::Php(_) | Form::Perl(_) | Form::Java(_) => LINES_BYTES,
     });
     let length = usize::try_from(length).ok()?;
     let mut lines = bytes(shared, memory, first + LINES_AT / 8, length.div_ceil(8))?;

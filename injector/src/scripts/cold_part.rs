@@ -44,13 +44,13 @@ pub(super) fn cold_part(
 }
 
 /// The functions of a module, as the table for unwinding lists them.
-struct Table {
+pub(super) struct Table {
     header: RemoteAddr,
     rows: Vec<u8>,
 }
 
 impl Table {
-    fn read(memory: &Memory, mapped: Mapped) -> Option<Self> {
+    pub(super) fn read(memory: &Memory, mapped: Mapped) -> Option<Self> {
         let header = mapped.header;
         let head = memory.read_vec(header, usize::try_from(ROWS_AT).ok()?).ok()?;
         let count = u64::from(u32_at(&head, 8)?);
@@ -62,7 +62,14 @@ impl Table {
         Some(Self { header, rows: rows.ok()? })
     }
 
-    fn containing(&self, memory: &Memory, at: RemoteAddr) -> Option<Range<RemoteAddr>> {
+    /// Where each begins, and the one behind it, ascending.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Range<RemoteAddr>> {
+        let (rows, _) = self.rows.as_chunks::<ROW>();
+        rows.windows(2).filter_map(|pair| Some(self.place(&pair[0], 0)?..self.place(&pair[1], 0)?))
+    }
+
+    /// The one that has code here.
+    pub(super) fn containing(&self, memory: &Memory, at: RemoteAddr) -> Option<Range<RemoteAddr>> {
         let (rows, _) = self.rows.as_chunks::<ROW>();
         let next = rows.partition_point(|row| self.place(row, 0).is_some_and(|start| start <= at));
         let row = rows.get(next.checked_sub(1)?)?;

@@ -11,7 +11,11 @@ use heapattach_process::{
     shared::Shared,
 };
 
-use super::{code::Codes, interpreter::Interpreter};
+use super::{
+    code::Codes,
+    interpreter::Interpreter,
+    java::{Java, JavaWords, Told},
+};
 
 /// The name of a function that found no room, or makes no sense.
 fn unknown(language: Language) -> PythonFrame {
@@ -20,6 +24,9 @@ fn unknown(language: Language) -> PythonFrame {
         Language::Php => "[unknown php code]",
         Language::Ruby => "[unknown ruby code]",
         Language::Perl => "[unknown perl code]",
+        Language::Lua => "[unknown lua code]",
+        Language::Java => "[unknown java code]",
+        Language::JavaScript => "[unknown javascript code]",
     };
     PythonFrame { language, function: function.into(), ..PythonFrame::default() }
 }
@@ -33,6 +40,7 @@ pub struct Frames {
     /// Numbers by the words of stacks: to look for a line takes long where a target makes it long. No
     /// more words than frames are looked at.
     words: HashMap<u64, usize>,
+    java: JavaWords,
 }
 
 impl Frames {
@@ -77,10 +85,40 @@ impl Frames {
         (address_of(number), is_outermost)
     }
 
+    /// The frames that a word of a stack of Java's tells of, put behind others: none of code that runs no method.
+    pub(crate) fn note_java(
+        &mut self,
+        (shared, memory): (&Shared, &Memory),
+        java: &Java,
+        word: u64,
+        frames: &mut Vec<RemoteAddr>,
+    ) {
+        if let Some(numbers) = self.java.known(word) {
+            frames.extend(numbers.iter().map(|&number| address_of(number)));
+            return;
+        }
+        let told = match self.java.has_room() {
+            true => self.java.told(shared, memory, java, word),
+            false => Told::Frames(None),
+        };
+        match told {
+            Told::Native(at) => frames.push(at),
+            Told::Frames(Some(all)) => {
+                let numbers: Vec<_> = all.into_iter().map(|frame| self.number_of(frame)).collect();
+                frames.extend(numbers.iter().map(|&number| address_of(number)));
+                self.java.keep(word, numbers);
+            }
+            Told::Frames(None) => frames.push(address_of(self.number_of(unknown(Language::Java)))),
+        }
+    }
+
     /// There are fewer frames than words, and one for the rest, for which there is no room.
     fn number_of(&mut self, frame: PythonFrame) -> usize {
         if let Some(&number) = self.numbers.get(&frame) {
             return number;
+        }
+        if self.all.len() + 1 >= FRAMES_LIMIT && !frame.file.is_empty() {
+            return self.number_of(unknown(frame.language));
         }
         self.all.push(frame.clone());
         self.numbers.insert(frame, self.all.len() - 1);

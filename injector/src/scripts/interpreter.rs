@@ -6,8 +6,9 @@ use heapattach_abi::python::Orders;
 
 use super::{
     cold_part::cold_part,
+    java::{self, Java},
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
-    perl, php, ruby,
+    lua, perl, php, ruby, v8,
 };
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
@@ -55,6 +56,12 @@ pub(super) enum Form {
     Ruby(Orders),
     /// Perl.
     Perl(Orders),
+    /// Lua.
+    Lua(Orders),
+    /// Java.
+    Java(Box<Java>),
+    /// V8.
+    V8(Orders),
 }
 
 /// What there is of one that has no table of its own structures.
@@ -86,9 +93,12 @@ impl Interpreter {
             Form::Python(layout, _) => {
                 Orders { process, tells_apart: u64::from(!is_exact), ..layout.orders }
             }
-            Form::Php(orders) | Form::Ruby(orders) | Form::Perl(orders) => {
-                Orders { process, ..*orders }
-            }
+            Form::Php(orders)
+            | Form::Ruby(orders)
+            | Form::Perl(orders)
+            | Form::Lua(orders)
+            | Form::V8(orders) => Orders { process, ..*orders },
+            Form::Java(java) => Orders { process, ..java.orders },
         }
     }
 
@@ -99,6 +109,22 @@ impl Interpreter {
             Form::Php(_) => Language::Php,
             Form::Ruby(_) => Language::Ruby,
             Form::Perl(_) => Language::Perl,
+            Form::Lua(_) => Language::Lua,
+            Form::Java(_) => Language::Java,
+            Form::V8(_) => Language::JavaScript,
+        }
+    }
+
+    /// What is to be told of Java besides, if that is what it is.
+    pub(crate) fn java(&self) -> Option<&Java> {
+        match &self.form {
+            Form::Java(java) => Some(java),
+            Form::Python(..)
+            | Form::Php(_)
+            | Form::Ruby(_)
+            | Form::Perl(_)
+            | Form::Lua(_)
+            | Form::V8(_) => None,
         }
     }
 
@@ -117,7 +143,9 @@ impl Interpreter {
 impl Python {
     /// With what a compiler put elsewhere of its loop.
     pub(super) fn with_cold_part(mut self, memory: &Memory, maps: &[Mapping<'_>]) -> Self {
-        if let Self::Readable(found) = &mut self {
+        if let Self::Readable(found) = &mut self
+            && !found.eval.is_empty()
+        {
             found.cold = cold_part(memory, maps, &found.eval);
         }
         self
@@ -135,12 +163,22 @@ pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) 
         if let Some(found) = php::recognise(php, memory, maps) {
             return Some(of(found, Form::Php, Language::Php, &php.loop_body, name()));
         }
-        if let Some(found) = ruby::recognise(ruby, memory, maps) {
-            return Some(of(found, Form::Ruby, Language::Ruby, &ruby.loop_body, name()));
+        if let Some((found, eval)) = ruby::recognise(ruby, memory, maps) {
+            return Some(of(found, Form::Ruby, Language::Ruby, &eval, name()));
         }
         let perl = &loaded.module.perl;
-        let found = perl::recognise(perl, survey, memory, maps)?;
-        Some(of(found, Form::Perl, Language::Perl, &perl.loop_body, name()))
+        if let Some(found) = perl::recognise(perl, survey, memory, maps) {
+            return Some(of(found, Form::Perl, Language::Perl, &perl.loop_body, name()));
+        }
+        if let Some(found) = java::recognise(&loaded.module.java, memory) {
+            return Some(of_machine(found, name()));
+        }
+        if let Some(found) = v8::recognise(&loaded.module.v8, memory) {
+            let nowhere = RemoteAddr::new(0)..RemoteAddr::new(0);
+            return Some(of(found, Form::V8, Language::JavaScript, &nowhere, name()));
+        }
+        let (found, eval) = lua::recognise(&loaded.module.lua, memory, maps)?;
+        Some(of(found, Form::Lua, Language::Lua, &eval, name()))
     })
 }
 
@@ -159,6 +197,23 @@ fn of(
         }
         Err(why) => {
             let why = why.to_owned();
+            Python::Unreadable(Unreadable { language, version, module, why })
+        }
+    }
+}
+
+fn of_machine(found: java::Machine, module: String) -> Python {
+    let version = found.version;
+    match found.found {
+        Ok(java) => Python::Readable(Box::new(Interpreter {
+            version,
+            module,
+            form: Form::Java(java),
+            eval: RemoteAddr::new(0)..RemoteAddr::new(0),
+            cold: None,
+        })),
+        Err(why) => {
+            let (language, why) = (Language::Java, why.to_owned());
             Python::Unreadable(Unreadable { language, version, module, why })
         }
     }

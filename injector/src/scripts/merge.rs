@@ -28,6 +28,18 @@ pub fn merge(
     merged
 }
 
+/// Puts frames of scripts in the place of native frames that they are themselves.
+pub fn placed(native: &[RemoteAddr], frames: &[(u64, RemoteAddr)]) -> Vec<RemoteAddr> {
+    let mut placed = native.to_vec();
+    for &(place, frame) in frames {
+        match usize::try_from(place).ok().and_then(|place| placed.get_mut(place)) {
+            Some(native) => *native = frame,
+            None => placed.push(frame),
+        }
+    }
+    placed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +59,14 @@ mod tests {
         let python = [(1, false), (2, true), (3, true), (4, false), (5, true)];
         let native = [10, LOOP, 11, 12, LOOP, LOOP, 13];
         assert_eq!(merged(&native, &python), [10, 1, 2, 11, 12, 3, 4, 5, 13]);
+    }
+
+    #[test]
+    fn frames_take_the_place_of_the_native_ones_that_they_are() {
+        let at = RemoteAddr::new;
+        let native = [1, 2, 3].map(at);
+        assert_eq!(placed(&native, &[(1, at(7)), (9, at(8))]), [1, 7, 3, 8].map(at));
+        assert_eq!(placed(&[], &[(0, at(7))]), [at(7)]);
     }
 
     #[test]

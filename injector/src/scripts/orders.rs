@@ -1,6 +1,9 @@
 //! Telling the payload to walk frames of scripts, where that is allowed.
 
-use heapattach_abi::python::{ORDERS, ORDERS_AT, Orders};
+use heapattach_abi::{
+    java::{JAVA_ORDERS_AT, JavaOrders},
+    python::{ORDERS, ORDERS_AT, Orders},
+};
 use nix::errno::Errno;
 
 use super::interpreter::{Python, Unreadable, recognise};
@@ -43,6 +46,9 @@ impl Python {
     ) -> Result<(), Errno> {
         let Self::Readable(interpreter) = self else { return Ok(()) };
         let own = target.process.status().map_or(0, |status| status.own_tgid);
+        if let Some(java) = interpreter.java() {
+            tell_java(&target.memory, control, &java.java)?;
+        }
         tell(&target.memory, control, &interpreter.orders(u64::from(own.unsigned_abs()), is_exact))
     }
 
@@ -59,6 +65,16 @@ impl Python {
             other => other,
         }
     }
+}
+
+/// Writes what is to be known of Java, before the orders, without which it is not looked at.
+fn tell_java(memory: &Memory, control: RemoteAddr, orders: &JavaOrders) -> Result<(), Errno> {
+    let mut at = control.offset(JAVA_ORDERS_AT as u64);
+    for &word in &orders.0 {
+        memory.write_word(at, word)?;
+        at = at.offset(8);
+    }
+    Ok(())
 }
 
 /// Writes the orders into the control page.

@@ -7,7 +7,8 @@
 //! #include "perl.h" /* cc $(perl -MExtUtils::Embed -e ccopts) */
 //! int main(void) { /* sizeof, and where */
 //!     struct interpreter *perl = 0;
-//!     return printf("%zu %zu %zu\n", sizeof *perl, (size_t)&perl->Icurstackinfo, (size_t)&perl->Icurcop);
+//!     return printf("%zu %zu %zu\n", sizeof *perl, (size_t)&perl->Icurstackinfo, (size_t)&perl->Icurcop) +
+//!         printf("%d\n", OP_REQUIRE);
 //! }
 //! ```
 //!
@@ -39,9 +40,14 @@ struct Row {
     /// In it: the innermost stack of contexts, and the statement that runs.
     current: u64,
     statement: u64,
+    /// The number of the operation `require`; those of files and texts come soon after it.
+    requires: u64,
 }
 
-const ROWS: [Row; 1] = [Row { version: [5, 36], size: 3768, current: 224, statement: 208 }];
+const ROWS: [Row; 2] = [
+    Row { version: [5, 36], size: 3768, current: 224, statement: 208, requires: 342 },
+    Row { version: [5, 40], size: 3768, current: 224, statement: 208, requires: 345 },
+];
 
 /// In a stack of contexts: the first one, the stack around it, the number of the last one.
 const OF_STACK: [u64; 3] = [8, 16, 32];
@@ -76,7 +82,7 @@ pub(super) fn recognise(
         .any(|map| map.label().as_encoded_bytes().windows(7).any(|letters| letters == b"ld-musl"));
     let row = ROWS.iter().find(|row| version[..2] == row.version.map(Some));
     let orders = match (row, marks.thread_key) {
-        (None, _) => Err("its structures are not known to this heapattach (5.36 is)"),
+        (None, _) => Err("its structures are not known to this heapattach (5.36 and 5.40 are)"),
         (_, None) => Err("it was built without threads, where only builds with threads are known"),
         _ if is_musl => {
             Err("where threads have their own is known of glibc alone, and this is musl")
@@ -137,6 +143,7 @@ fn orders(row: &Row, runtime: RemoteAddr, key: u64) -> Orders {
         variable: (PAIRS_BEFORE + key) * PAIR + 8,
         current: row.current,
         statement: row.statement,
+        mark: row.requires,
         tells_apart: 1,
         ..Orders::default()
     }

@@ -27,12 +27,13 @@ struct Row {
     file: u64,
 }
 
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 6] = [
     Row { interface: "20190902", version: "7.4", file: 136 },
     Row { interface: "20200930", version: "8.0", file: 144 },
     Row { interface: "20210902", version: "8.1", file: 144 },
     Row { interface: "20220829", version: "8.2", file: 152 },
     Row { interface: "20230831", version: "8.3", file: 152 },
+    Row { interface: "20240924", version: "8.4", file: 168 },
 ];
 
 /// What every build says of itself to modules: the number of the interface, and whether it has threads.
@@ -71,7 +72,7 @@ pub(super) fn recognise(marks: &PhpMarks, memory: &Memory, maps: &[Mapping<'_>])
         (_, Some(build), _) if build.starts_with("TS") => {
             Err("it was built for threads (ZTS), where only builds without (NTS) are known")
         }
-        (None, ..) => Err("its structures are not known to this heapattach (7.4 to 8.3 are)"),
+        (None, ..) => Err("its structures are not known to this heapattach (7.4 to 8.4 are)"),
         (_, _, None) => Err("it does not export executor_globals"),
         (Some(row), _, Some(globals)) => checked(marks, memory, row, globals),
     };

@@ -11,7 +11,7 @@ use heapattach_process::{
     addr::RemoteAddr, little_endian::u64_at, memory::Memory, proc::maps::Mapping,
 };
 
-use super::interpreter::Found;
+use super::{interpreter::Found, ruby_loop};
 use crate::{arch, module::ruby_marks::RubyMarks};
 
 /// Where the parts differ between versions.
@@ -34,22 +34,46 @@ struct Row {
     lines: u64,
     rows: u64,
     index: u64,
+    /// Whether the first line is a number as Ruby's objects have it.
+    is_tagged: bool,
+    /// Whether texts say their length beside their head, also where the bytes follow.
+    has_length: bool,
 }
 
-const ROWS: [Row; 1] = [Row {
-    version: "3.1.",
-    current: 16,
-    frame: 64,
-    flags_at: 32,
-    body: 16,
-    file: 64,
-    name: 80,
-    first_line: 88,
-    extent: 104,
-    lines: 120,
-    rows: 136,
-    index: 144,
-}];
+const ROWS: [Row; 2] = [
+    Row {
+        version: "3.1.",
+        current: 16,
+        frame: 64,
+        flags_at: 32,
+        body: 16,
+        file: 64,
+        name: 80,
+        first_line: 88,
+        extent: 104,
+        lines: 120,
+        rows: 136,
+        index: 144,
+        is_tagged: true,
+        has_length: false,
+    },
+    Row {
+        version: "3.3.",
+        current: 16,
+        frame: 56,
+        flags_at: 32,
+        body: 16,
+        file: 64,
+        name: 80,
+        first_line: 88,
+        extent: 104,
+        lines: 112,
+        rows: 128,
+        index: 136,
+        is_tagged: false,
+        has_length: true,
+    },
+];
 
 /// In what is known of code: how many instructions there are.
 const LENGTH: u64 = 4;
@@ -69,8 +93,12 @@ const TEXT_LENGTH: usize = 16;
 const TEXT_BYTES: usize = 16;
 
 /// The machine that these symbols are of.
-pub(super) fn recognise(marks: &RubyMarks, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Found> {
-    if marks.loop_body.is_empty() {
+pub(super) fn recognise(
+    marks: &RubyMarks,
+    memory: &Memory,
+    maps: &[Mapping<'_>],
+) -> Option<(Found, Range<RemoteAddr>)> {
+    if marks.version.is_none() || marks.reads_state.is_empty() {
         return None;
     }
     let version = marks.version.and_then(|at| version(memory, at));
@@ -80,14 +108,19 @@ pub(super) fn recognise(marks: &RubyMarks, memory: &Memory, maps: &[Mapping<'_>]
     let is_musl = maps
         .iter()
         .any(|map| map.label().as_encoded_bytes().windows(7).any(|letters| letters == b"ld-musl"));
+    let known = row.filter(|_| marks.loop_body.is_empty());
+    let found = known.and_then(|_| ruby_loop::loop_of(memory, maps, marks.reads_state.start));
+    let eval = found.unwrap_or_else(|| marks.loop_body.clone());
     let orders = match row {
-        None => Err("its structures are not known to this heapattach (3.1 is)"),
+        None => Err("its structures are not known to this heapattach (3.1 and 3.3 are)"),
         Some(_) if is_musl => {
             Err("where threads have their variables is known of glibc alone, and this is musl")
         }
-        Some(row) => checked(marks, memory, row),
+        Some(_) if eval.is_empty() => Err("where its loop is, is not known to this heapattach"),
+        Some(row) => checked(marks, memory, row, eval.start),
     };
-    Some(Found { version: version.unwrap_or_else(|| "of an unknown version".to_owned()), orders })
+    let version = version.unwrap_or_else(|| "of an unknown version".to_owned());
+    Some((Found { version, orders }, eval))
 }
 
 fn version(memory: &Memory, at: RemoteAddr) -> Option<String> {
@@ -99,7 +132,12 @@ fn version(memory: &Memory, at: RemoteAddr) -> Option<String> {
 }
 
 /// The orders of a version, if the machine's own functions read what they read at these places.
-fn checked(marks: &RubyMarks, memory: &Memory, row: &Row) -> Result<Orders, &'static str> {
+fn checked(
+    marks: &RubyMarks,
+    memory: &Memory,
+    row: &Row,
+    eval: RemoteAddr,
+) -> Result<Orders, &'static str> {
     const OTHER: &str = "its functions read frames in a way that is not known to this heapattach";
     let reads = |range: &Range<RemoteAddr>, places: &[u64]| {
         let told = arch::read_distances(&body(memory, range), range.start);
@@ -107,7 +145,9 @@ fn checked(marks: &RubyMarks, memory: &Memory, row: &Row) -> Result<Orders, &'st
     };
     let Row { current, frame, flags_at, body: behind, file, name, first_line, extent, .. } = *row;
     let [of_name, of_file, of_line, of_extent, of_rows] = &marks.reads_code;
-    let (frames, state) = (&marks.reads_frames, &marks.reads_state);
+    let state = &marks.reads_state;
+    // Later versions do not export the function that goes from frame to frame: the other one does so itself.
+    let frames = if marks.reads_frames.is_empty() { state } else { &marks.reads_frames };
     let is_known = reads(frames, &[0, 8, flags_at])
         && arch::constants_added(&body(memory, frames), frames.start).contains(&frame)
         && reads(state, &[current])
@@ -120,13 +160,17 @@ fn checked(marks: &RubyMarks, memory: &Memory, row: &Row) -> Result<Orders, &'st
         return Err(OTHER);
     }
     let asks = arch::first_address_taken(&body(memory, state), state.start);
-    let said =
-        asks.and_then(|at| Some((memory.word(at).ok()?, memory.word(at.checked_add(8)?).ok()?)));
+    // Where the variables of the module begin is asked for, or where this one lies: it is read right away.
+    let within = arch::read_distances(&body(memory, state), state.start).first().copied();
+    let said = asks.zip(within).and_then(|(at, within)| {
+        let offset = memory.word(at.checked_add(8)?).ok()?;
+        Some((memory.word(at).ok()?, offset.checked_add(within)?))
+    });
     match said {
         Some((module, offset))
             if (1..MOST_MODULES).contains(&module) && offset < MOST_VARIABLES =>
         {
-            Ok(orders(row, marks.loop_body.start, module, offset))
+            Ok(orders(row, eval, module, offset))
         }
         _ => Err("where it has the state of a thread is not known to this heapattach"),
     }
@@ -166,22 +210,25 @@ fn body(memory: &Memory, range: &Range<RemoteAddr>) -> Vec<u8> {
 
 /// What a copy of a function says: its name, its file, the line on which it begins, and how many rows its
 /// table of lines has.
-pub(super) fn function(copy: &[u8]) -> Option<(String, String, u32, usize)> {
-    let [row] = &ROWS;
+pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, u32, usize)> {
+    let is_own = |row: &&Row| (row.frame, row.rows) == (orders.stride, orders.rows);
+    let row = ROWS.iter().find(is_own)?;
     let object = copy.get(..OBJECT_BYTES)?;
     let word = |at: u64| u64_at(object, usize::try_from(at).ok()?);
-    let name = text(copy.get(NAME_AT..FILE_AT)?)?;
-    let file = text(copy.get(FILE_AT..LENGTH_AT)?)?;
-    // A number, and a bit that says so.
-    let first = u32::try_from(word(row.first_line)? >> 1).unwrap_or(0);
+    let name = text(copy.get(NAME_AT..FILE_AT)?, row)?;
+    let file = text(copy.get(FILE_AT..LENGTH_AT)?, row)?;
+    let first = word(row.first_line)?;
+    // A number, and a bit that says so; or half a word.
+    let first = if row.is_tagged { first >> 1 } else { first & u64::from(u32::MAX) };
+    let first = u32::try_from(first).unwrap_or(0);
     let rows = usize::try_from(word(row.rows)? & u64::from(u32::MAX)).ok()?;
     Some((name, file, first, rows))
 }
 
 /// A text; `None` if its head does not say that it is one.
-fn text(copy: &[u8]) -> Option<String> {
+fn text(copy: &[u8], row: &Row) -> Option<String> {
     let head = u64_at(copy, 0).filter(|head| head & KIND == TEXT)?;
-    let (length, bytes) = if head & ELSEWHERE != 0 {
+    let (length, bytes) = if row.has_length || head & ELSEWHERE != 0 {
         (u64_at(copy, TEXT_LENGTH)?, copy.get(RUBY_HEAD_BYTES..)?)
     } else {
         (head >> LENGTH_SHIFT & KIND, copy.get(TEXT_BYTES..RUBY_HEAD_BYTES)?)
@@ -222,6 +269,36 @@ mod tests {
         copy.extend(string("/srv/application/lib/cache.rb", LENGTH_AT - FILE_AT));
         copy.resize(heapattach_abi::python::LINES_AT, 0);
         copy
+    }
+
+    fn function(copy: &[u8]) -> Option<(String, String, u32, usize)> {
+        let orders = orders(&ROWS[0], RemoteAddr::new(0x1000), 1, 0);
+        super::function(copy, &orders)
+    }
+
+    /// From 3.3 on: each text with its length, and its bytes behind the head.
+    #[test]
+    fn a_copy_of_a_later_version_says_the_same() {
+        let string = |text: &str, room: usize| {
+            let mut copy = vec![0; RUBY_HEAD_BYTES];
+            copy[..8].copy_from_slice(&TEXT.to_le_bytes());
+            copy[16..24].copy_from_slice(&(text.len() as u64).to_le_bytes());
+            copy.extend(text.bytes());
+            copy.resize(room, 0);
+            copy
+        };
+        let mut copy = vec![0; OBJECT_BYTES];
+        copy[88] = 7;
+        copy[92] = 9;
+        copy[128] = 3;
+        copy.extend(string("block in add", FILE_AT - NAME_AT));
+        copy.extend(string("/srv/cache.rb", LENGTH_AT - FILE_AT));
+        copy.resize(heapattach_abi::python::LINES_AT, 0);
+        let orders = orders(&ROWS[1], RemoteAddr::new(0x1000), 1, 0);
+        let told = super::function(&copy, &orders);
+        assert_eq!(told, Some(("block in add".to_owned(), "/srv/cache.rb".to_owned(), 7, 3)));
+        let other = Orders { stride: 48, ..orders };
+        assert_eq!(super::function(&copy, &other), None);
     }
 
     #[test]

@@ -344,6 +344,11 @@ impl<'t> Attach<'t> {
             let word = mailboxes.word_for_checks();
             stubs.watch(&self.target.memory, word).map_err(|e| failed(AttachError::Enable(e)))?;
         }
+        if patches.heard.hooks.is_some() {
+            let word = mailboxes.word_for_checks();
+            requests::watch(&self.target.memory, &patches.home, word)
+                .map_err(|e| failed(AttachError::Enable(e)))?;
+        }
         mailboxes.look(self.target, &mut patches.home);
         let python = Python::wanted(self.target, &prepared.survey, self.options.python);
         if let Some(python) = &python {

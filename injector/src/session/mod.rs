@@ -19,7 +19,7 @@ use heapattach_abi::{control::ENABLED, region::tables_at};
 use nix::errno::Errno;
 
 use crate::snapshot::StaticTls;
-use crate::{home::Home, options::Options, scripts::Python, unwind::Tables};
+use crate::{arch, home::Home, options::Options, scripts::Python, unwind::Tables};
 use crate::{
     home::{payload_image::PayloadImage, session_lock::SessionLock},
     hook::{
@@ -27,6 +27,7 @@ use crate::{
         obstacle::{fall_back, not_now},
         patch::{ActiveHook, Patches},
         plan::{PlannedHook, Way, plan, still_there, wraps},
+        requests,
         slots::{self, Sorted},
         survey::{Survey, Surveyor},
     },
@@ -198,6 +199,9 @@ impl<'t> Session<'t> {
                 // The next look tries again.
                 self.links.clear();
             }
+        } else if survey.loaded.iter().any(|loaded| loaded.module.java.is_there()) {
+            // A virtual machine begins to run after it was loaded, and nothing says when.
+            self.look_for_python(&survey);
         }
         Watch::Runs
     }
@@ -325,6 +329,15 @@ impl<'t> Session<'t> {
         if let Some(stubs) = self.patches.stubs.as_ref().filter(|_| self.provides()) {
             // The end of the target is noticed elsewhere.
             let _ = stubs.answer(&self.target.memory, number, is_leaked);
+        }
+    }
+
+    /// Lets the thread go on that waits for a check which it requested of valgrind, with what was found;
+    /// `number` counts results.
+    pub fn answer_requests(&self, number: u32, found: &[u64; arch::REQUEST_ANSWERS]) {
+        if self.patches.heard.hooks.is_some() {
+            // The end of the target is noticed elsewhere.
+            let _ = requests::answer(&self.target.memory, &self.patches.home, number, found);
         }
     }
 

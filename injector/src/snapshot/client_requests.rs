@@ -2,7 +2,15 @@
 
 use heapattach_process::proc::maps;
 
-use crate::{arch, hook::requests::is_seen_whole, trace::target::Target};
+use crate::{
+    arch,
+    hook::requests::is_seen_whole,
+    module::{
+        build::Build,
+        without_requests::{self, Part},
+    },
+    trace::target::Target,
+};
 
 /// Code of all modules that is searched, at most, and at a time.
 const MOST_CODE: u64 = 1 << 28;
@@ -15,8 +23,6 @@ const OVERLAP: u64 = 512;
 pub struct ClientRequests {
     /// That tell of pools and of what is in them.
     pub pools: u64,
-    /// Of these, the ones that trim a pool, or move one.
-    pub moves: u64,
     /// That tell of blocks of an allocator of the program's own.
     pub blocks: u64,
     /// That ask for a check for leaks, or what it found.
@@ -52,9 +58,16 @@ pub fn of(target: &Target) -> ClientRequests {
     };
     for map in maps.iter().filter(is_wanted) {
         let (mut at, end) = (map.range.start, map.range.end);
+        let part = Part::Mapped(map.file_offset, end.offset_from(at).unwrap_or(0));
+        let build = Build::of((&target.process, &target.memory), &maps, map);
+        if build.as_ref().is_some_and(|build| without_requests::has_none(build, part)) {
+            continue;
+        }
+        let (before, mut is_read) = (all, true);
         while at < end && left != 0 {
             let length = end.offset_from(at).unwrap_or(0).min(PIECE).min(left);
             let code = target.memory.read_vec(at, usize::try_from(length).unwrap_or(0));
+            is_read &= code.is_ok();
             all.add(&code.unwrap_or_default(), at != map.range.start);
             left -= length;
             let step =
@@ -63,6 +76,9 @@ pub fn of(target: &Target) -> ClientRequests {
                 break;
             }
             at = at.offset(step);
+        }
+        if is_read && before == all && at >= end {
+            build.into_iter().for_each(|build| without_requests::note(build, part));
         }
     }
     all
@@ -81,12 +97,9 @@ impl ClientRequests {
                 continue;
             }
             match number {
-                Some(number @ 0x1303..=0x130a) => {
-                    self.pools += 1;
-                    self.moves += u64::from(matches!(number, 0x1307 | 0x1308));
-                }
+                Some(0x1303..=0x130a) => self.pools += 1,
                 Some(0x1301 | 0x1302 | 0x130b) => self.blocks += 1,
-                Some(0x4d43_0006..=0x4d43_0007) => self.leak_checks += 1,
+                Some(0x4d43_0006 | 0x4d43_0007 | 0x4d43_000c) => self.leak_checks += 1,
                 _ => self.others += 1,
             }
         }

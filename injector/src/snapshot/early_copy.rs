@@ -64,6 +64,20 @@ pub enum EarlyError {
     /// The stop may last no longer.
     #[error("what was written meanwhile is too much to be copied in the stop")]
     OutOfTime,
+    /// It is not wanted any more.
+    #[error("given up: the result is not wanted any more")]
+    GivenUp,
+}
+
+/// Whether to go on; asked before each piece.
+type GoOn<'g> = dyn Fn() -> Result<(), EarlyError> + 'g;
+
+/// As long as there is time.
+fn until(end: Option<Instant>) -> impl Fn() -> Result<(), EarlyError> {
+    move || match end {
+        Some(end) if Instant::now() >= end => Err(EarlyError::OutOfTime),
+        _ => Ok(()),
+    }
 }
 
 impl EarlyCopy {
@@ -84,23 +98,24 @@ impl EarlyCopy {
         self.writes.areas()
     }
 
-    /// Copies while the process runs, at most `room` bytes.
+    /// Copies while the process runs, at most `room` bytes, as long as `is_wanted`.
     ///
     /// # Errors
-    /// When there is not so much room, or it cannot be told what was written.
-    pub fn copy(&mut self, room: u64) -> Result<(), EarlyError> {
+    /// When there is not so much room, it cannot be told what was written, or it is not wanted any more.
+    pub fn copy(&mut self, room: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), EarlyError> {
+        let go_on = || if is_wanted() { Ok(()) } else { Err(EarlyError::GivenUp) };
         let all = self.writes.there()?;
         let bytes = all.iter().map(|pages| length(&pages.range)).sum();
         if bytes > room {
             return Err(EarlyError::NoRoom { bytes, room });
         }
         let ranges = joined(all.iter().map(|pages| pages.range.clone()));
-        self.copy_fresh(&ranges, None)?;
+        self.copy_fresh(&ranges, &go_on)?;
         let mut before = u64::MAX;
         for _ in 0..ROUNDS {
             let written = self.writes.written_again()?;
             let bytes = written.iter().map(length).sum();
-            self.update(&written, None)?;
+            self.update(&written, &go_on)?;
             if self.bytes() > room {
                 return Err(EarlyError::NoRoom { bytes: self.bytes(), room });
             }
@@ -117,17 +132,18 @@ impl EarlyCopy {
     /// the copies, and the copies. Writes are watched until this goes, which takes long: when the target goes on.
     ///
     /// # Errors
-    /// When it takes longer than `until`, or the kernel does not tell.
-    pub fn finish(&mut self, until: Option<Instant>) -> Result<Finished, EarlyError> {
+    /// When it takes longer than to its `end`, or the kernel does not tell.
+    pub fn finish(&mut self, end: Option<Instant>) -> Result<Finished, EarlyError> {
+        let go_on = until(end);
         let there = self.writes.there()?;
         let written = there.iter().filter(|pages| pages.is_written);
         let written = joined(written.map(|pages| pages.range.clone()));
-        self.update(&written, until)?;
+        self.update(&written, &go_on)?;
         let pages = there;
         let there = joined(pages.iter().map(|pages| pages.range.clone()));
         let unread = of_these(std::mem::take(&mut self.unread), &there);
-        self.update(&unread, until)?;
-        self.copy_fresh(&self.missing(&there), until)?;
+        self.update(&unread, &go_on)?;
+        self.copy_fresh(&self.missing(&there), &go_on)?;
         let parts = there.iter().flat_map(|range| self.within(range)).map(|(_, part)| part);
         let parts = parts.collect();
         let late = written.iter().chain(&unread).map(length).sum();
@@ -149,32 +165,28 @@ impl EarlyCopy {
     }
 
     /// Copies these again where there is a copy, and for the first time where there is none.
-    fn update(&mut self, ranges: &[Range<u64>], until: Option<Instant>) -> Result<(), EarlyError> {
+    fn update(&mut self, ranges: &[Range<u64>], go_on: &GoOn<'_>) -> Result<(), EarlyError> {
         for range in ranges {
             for (index, part) in self.within(range) {
                 let (at, bytes) = &mut self.parts[index];
                 let from = usize::try_from(part.start - *at).unwrap_or(0);
                 let to = usize::try_from(part.end - *at).unwrap_or(0);
                 let Some(bytes) = bytes.get_mut(from..to) else { continue };
-                read(self.reader, part.start, bytes, until, &mut self.unread)?;
+                read(self.reader, part.start, bytes, go_on, &mut self.unread)?;
             }
         }
         let fresh = self.missing(ranges);
-        self.copy_fresh(&fresh, until)
+        self.copy_fresh(&fresh, go_on)
     }
 
     /// Copies what has no copy yet.
-    fn copy_fresh(
-        &mut self,
-        ranges: &[Range<u64>],
-        until: Option<Instant>,
-    ) -> Result<(), EarlyError> {
+    fn copy_fresh(&mut self, ranges: &[Range<u64>], go_on: &GoOn<'_>) -> Result<(), EarlyError> {
         if ranges.is_empty() {
             return Ok(());
         }
         for range in ranges {
             let mut bytes = vec![0; usize::try_from(length(range)).unwrap_or(0)];
-            read(self.reader, range.start, &mut bytes, until, &mut self.unread)?;
+            read(self.reader, range.start, &mut bytes, go_on, &mut self.unread)?;
             self.parts.push((range.start, bytes));
         }
         self.parts.sort_by_key(|(at, _)| *at);
@@ -219,14 +231,12 @@ fn read(
     reader: Pid,
     at: u64,
     buffer: &mut [u8],
-    until: Option<Instant>,
+    go_on: &GoOn<'_>,
     unread: &mut Vec<Range<u64>>,
 ) -> Result<(), EarlyError> {
     let mut done = 0;
     while done < buffer.len() {
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return Err(EarlyError::OutOfTime);
-        }
+        go_on()?;
         let from = at.saturating_add(done as u64);
         let piece = PIECE.min(buffer.len() - done);
         let Ok(base) = usize::try_from(from) else { break };
@@ -281,7 +291,25 @@ fn length(range: &Range<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn what_is_not_wanted_any_more_is_copied_no_further() {
+        let from = vec![7_u8; 6 * PIECE];
+        let (mut to, mut unread) = (vec![0_u8; 6 * PIECE], Vec::new());
+        let asked = Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            if asked.get() > 3 { Err(EarlyError::GivenUp) } else { Ok(()) }
+        };
+        let given_up = read(Pid::this(), from.as_ptr() as u64, &mut to, &go_on, &mut unread);
+        assert_eq!(given_up, Err(EarlyError::GivenUp));
+        assert!(
+            to[..3 * PIECE] == from[..3 * PIECE] && to[3 * PIECE..].iter().all(|&byte| byte == 0)
+        );
+    }
 
     #[test]
     fn pages_that_could_not_be_read_are_tried_again_once_if_they_are_there() {

@@ -7,6 +7,7 @@ use heapattach_process::{
     addr::RemoteAddr,
     linker::{LinkError, Rendezvous, static_program},
     proc::maps,
+    told_loader,
 };
 
 /// The libraries, and what each is called.
@@ -51,7 +52,7 @@ pub fn functions(target: &Target, names: &[&[u8]]) -> Vec<Option<RemoteAddr>> {
     let mut found = vec![None; names.len()];
     let text = target.process.read("maps").unwrap_or_default();
     let maps = maps::parse(&text).unwrap_or_default();
-    let Ok(auxv) = target.process.auxv() else { return found };
+    let Ok(auxv) = told_loader::auxv(&target.process) else { return found };
     let links = match Rendezvous::find(&target.memory, &auxv, &maps) {
         Ok(lists) => lists.modules(&target.memory),
         Err(LinkError::Static) => {

@@ -13,6 +13,7 @@ use heapattach_process::{
         maps::{self, Mapping},
     },
     root::RootKind,
+    told_loader,
 };
 
 use super::{
@@ -203,7 +204,7 @@ fn loader<'m, 'a>(
     process: &Process,
     maps: &'m [Mapping<'a>],
 ) -> impl Iterator<Item = &'m Mapping<'a>> {
-    let base = process.auxv().ok().and_then(|auxv| auxv.interpreter);
+    let base = told_loader::auxv(process).ok().and_then(|auxv| auxv.interpreter);
     let own = base.and_then(|base| maps::covering(maps, base));
     let own = own.map(|own| (own.device, own.inode)).filter(|(_, inode)| *inode != 0);
     maps.iter().filter(move |m| own == Some((m.device, m.inode)))

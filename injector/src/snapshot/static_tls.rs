@@ -10,6 +10,7 @@ use heapattach_process::{
     little_endian::{u32_at, u64_at},
     memory::Memory,
     proc::Process,
+    told_loader,
 };
 
 const PT_TLS: u32 = goblin::elf::program_header::PT_TLS;
@@ -29,7 +30,7 @@ impl StaticTls {
     /// Reads the headers of modules that were not there before.
     pub fn follow(&mut self, process: &Process, memory: &Memory, links: &[Link]) {
         if self.own.is_none() {
-            let auxv = process.auxv().ok();
+            let auxv = told_loader::auxv(process).ok();
             let headers = auxv.and_then(|auxv| Some((auxv.phdr?, auxv.phnum)));
             self.own = Some(headers.and_then(|headers| bytes(memory, headers)).unwrap_or(0));
         }

@@ -22,7 +22,7 @@ use crate::trace::{
     wait::{look_at_any, look_at_any_end},
 };
 use crate::{arch, module::find_symbol};
-use heapattach_process::{addr::RemoteAddr, linker::Rendezvous, proc::maps};
+use heapattach_process::{addr::RemoteAddr, linker::Rendezvous, proc::maps, told_loader};
 
 /// How long the other threads of a process that ends may take to stand at their own ends.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -350,7 +350,7 @@ fn set_options(target: &Target, tid: i32) -> Result<(), Errno> {
 
 /// Where a function of the program's C library is.
 fn c_function(target: &Target, name: &[u8]) -> Option<RemoteAddr> {
-    let auxv = target.process.auxv().ok()?;
+    let auxv = told_loader::auxv(&target.process).ok()?;
     let text = target.process.read("maps").ok()?;
     let maps = maps::parse(&text).ok()?;
     let lists = Rendezvous::find(&target.memory, &auxv, &maps).ok()?;

@@ -28,6 +28,7 @@ pub mod form;
 pub mod frame;
 pub mod image;
 pub mod index;
+pub mod java;
 pub mod kind;
 pub mod late;
 pub mod memo;

@@ -1,5 +1,5 @@
-//! Frames of an interpreter (CPython, PHP, Ruby, Perl): what a hook must know to walk them, and how they are
-//! stored.
+//! Frames of an interpreter (CPython, PHP, Ruby, Perl, Lua, V8): what a hook must know to walk them, and how they
+//! are stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
 //! the number of the native stack, then one word a Python frame, the innermost first. The code of a
@@ -85,8 +85,31 @@ pub struct Orders {
     pub index: u64,
     /// Where statements say of which line and file they are (Perl): in the interpreter, the one that runs; else 0.
     /// `variable` is how far from the thread pointer the word is that leads to the interpreter then, and
-    /// `current` where the innermost of its stacks of contexts is led to.
+    /// `current` where the innermost of its stacks of contexts is led to; `mark` is the number of the operation
+    /// `require`.
     pub statement: u64,
+    /// In the state of a thread of Lua: where its values begin; else 0. `foreign` are the bits of its second word that
+    /// say that it is a thread that runs, then, `identity` the line on which code begins, `lines` and `length` the
+    /// lines of instructions and how many, `index` and `rows` those that are told by themselves (5.4), `body` in a
+    /// function its code, and `current_in` in the state where the innermost call is (5.1).
+    pub values: u64,
+    /// There, too: where they end.
+    pub values_end: u64,
+    /// There, too: its first call (5.1), which runs nothing.
+    pub first_call: u64,
+    /// Bytes of a call where calls lie one behind the other (5.1); else 0.
+    pub step: u64,
+    /// Bits of `mark` that a call of a script does not have, once those of `least_mark` are turned round.
+    pub script_bits: u64,
+    /// The same bits that a call has for which the loop was called.
+    pub fresh_bits: u64,
+    /// What says in the map of an object of V8 what it is, 16 bits each, from the lowest on: code shared by functions,
+    /// a script, bytecode, a table of bytes; else 0. `code` is in a function what it shares, then, `name`, `file` and
+    /// `identity` in that the scope, the script, and the flags that its number is behind; `lines` in bytecode the table of
+    /// positions, `bytes` its first instruction, and `index` in a scope its first variable.
+    pub kinds: u64,
+    /// There, too: the same of a scope.
+    pub scope: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -132,12 +155,69 @@ pub enum Order {
     Rows = offset_of!(Orders, rows),
     Index = offset_of!(Orders, index),
     Statement = offset_of!(Orders, statement),
+    Values = offset_of!(Orders, values),
+    ValuesEnd = offset_of!(Orders, values_end),
+    FirstCall = offset_of!(Orders, first_call),
+    Step = offset_of!(Orders, step),
+    ScriptBits = offset_of!(Orders, script_bits),
+    FreshBits = offset_of!(Orders, fresh_bits),
+    Kinds = offset_of!(Orders, kinds),
+    Scope = offset_of!(Orders, scope),
 }
 
 /// Words of [`Orders`].
 pub const ORDERS: usize = size_of::<Orders>() / 8;
 
 impl Orders {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self {
+            runtime: 0,
+            process: 0,
+            interpreters: 0,
+            next_interpreter: 0,
+            threads: 0,
+            next_thread: 0,
+            thread_pointer: 0,
+            current: 0,
+            current_in: 0,
+            code: 0,
+            previous: 0,
+            instruction: 0,
+            mark: 0,
+            least_mark: 0,
+            instructions: 0,
+            identity: 0,
+            tells_apart: 0,
+            name: 0,
+            file: 0,
+            lines: 0,
+            length: 0,
+            bytes: 0,
+            mark_mask: 0,
+            line: 0,
+            foreign: 0,
+            class: 0,
+            class_name: 0,
+            text_hash: 0,
+            stride: 0,
+            variables: 0,
+            variable: 0,
+            body: 0,
+            rows: 0,
+            index: 0,
+            statement: 0,
+            values: 0,
+            values_end: 0,
+            first_call: 0,
+            step: 0,
+            script_bits: 0,
+            fresh_bits: 0,
+            kinds: 0,
+            scope: 0,
+        }
+    }
+
     /// All words, in their order.
     pub const fn words(&self) -> [u64; ORDERS] {
         [
@@ -176,6 +256,14 @@ impl Orders {
             self.rows,
             self.index,
             self.statement,
+            self.values,
+            self.values_end,
+            self.first_call,
+            self.step,
+            self.script_bits,
+            self.fresh_bits,
+            self.kinds,
+            self.scope,
         ]
     }
 }
@@ -190,6 +278,8 @@ pub const MOST_FRAMES: usize = crate::stacks::MAX_FRAMES - 1;
 
 const CODE_SHIFT: u32 = 20;
 const OUTERMOST: u64 = 1 << 19;
+/// Where a word says which native frame it is ([`placed`]).
+pub const PLACE_SHIFT: u32 = 56;
 /// The instruction where it is not known.
 pub const NOWHERE: u64 = OUTERMOST - 1;
 
@@ -213,6 +303,16 @@ pub const fn code_of(word: u64) -> u64 {
 /// The same frame as it is stored: with the word that the copy of its code begins with, or 0.
 pub const fn stored(word: u64, copy: u64) -> u64 {
     copy << CODE_SHIFT | word & ((1 << CODE_SHIFT) - 1)
+}
+
+/// The same frame, if it is itself one of the native stack's frames (V8): which one, counted from the innermost.
+pub const fn placed(word: u64, place: u64) -> u64 {
+    word | (place + 1) << PLACE_SHIFT
+}
+
+/// Which one of the native frames a stored frame is, and the frame without that.
+pub const fn place_of(word: u64) -> (Option<u64>, u64) {
+    ((word >> PLACE_SHIFT).checked_sub(1), word & ((1 << PLACE_SHIFT) - 1))
 }
 
 /// Of a stored frame: the copy of its code, if there is one; its instruction, if it is known; and
@@ -255,6 +355,12 @@ pub const PERL_EVAL: u64 = 2;
 pub const PERL_REQUIRED: u64 = 3;
 /// The block of a `sort`.
 pub const PERL_SORT: u64 = 4;
+/// Of code of V8, in place of its own first words: its first line, where in its script it begins, where it ends, bytes of its
+/// table of positions, and whether a letter of its text, which is behind that table, has two bytes.
+pub const V8_CODE_WORDS: usize = 5;
+/// Of a text of V8 the first word: how many bytes of it were copied, twice, and 1 if a letter has two; its uppermost
+/// bit says that there are more.
+pub const V8_TEXT_CUT: u64 = 1 << 63;
 /// Where the length of the table of lines is.
 pub const LENGTH_AT: usize = FILE_AT + FILE_BYTES;
 /// Where that table begins.
@@ -271,7 +377,8 @@ pub const fn hash_code(code: u64, identity: u64) -> u64 {
 
 const _: () = assert!(ORDERS_AT + size_of::<Orders>() <= crate::control::CONTROL_BYTES);
 const _: () = assert!(OBJECT_BYTES.is_multiple_of(8) && LINES_AT.is_multiple_of(8));
-const _: () = assert!(crate::stacks::STACK_WORDS <= 1 << (64 - CODE_SHIFT));
+const _: () = assert!(crate::stacks::STACK_WORDS <= 1 << (PLACE_SHIFT - CODE_SHIFT));
+const _: () = assert!(crate::stacks::MAX_FRAMES < 1 << (64 - PLACE_SHIFT));
 const _: () = assert!(ORDERS_AT >= size_of::<crate::control::Control>());
 
 #[cfg(test)]
@@ -286,6 +393,9 @@ mod tests {
         assert_eq!(told(outermost(pack(code, 0))), (code, (99, Some(0), true)));
         assert_eq!(told(pack(code, u64::MAX)), (code, (99, None, false)));
         assert_eq!(told(outermost(pack(code, NOWHERE))), (code, (99, None, true)));
+        let word = stored(pack(code, 77), 99);
+        assert_eq!(place_of(placed(word, 254)), (Some(254), word));
+        assert_eq!(place_of(word), (None, word));
     }
 
     #[test]
@@ -294,6 +404,6 @@ mod tests {
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
         assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
-        assert_eq!(ORDERS, Order::Statement as usize / 8 + 1);
+        assert_eq!(ORDERS, Order::Scope as usize / 8 + 1);
     }
 }

@@ -1,15 +1,21 @@
-//! Who asked, where that was code of Python, PHP, Ruby or Perl: the frames of the interpreter that this thread is in.
+//! Who asked, where that was code of Python, PHP, Ruby, Perl, Lua, Java or JavaScript: the frames of the interpreter that this thread is in.
 //!
 //! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
 
+mod java;
+mod lua;
+mod lua_thread;
 mod perl;
 mod php;
 mod ruby;
+mod v8;
+mod v8_text;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heapattach_abi::{
+    java::{COPY_WORDS, NATIVE},
     python::{
         self, CODE_ENTRY_BYTES, CODE_PROBES, CODES, COPIED_WORDS, FILE_AT, FILE_BYTES, LENGTH_AT,
         LINES_AT, LINES_BYTES, MOST_FRAMES, NAME_AT, NAME_BYTES, OBJECT_BYTES, ORDERS_AT, Order,
@@ -66,31 +72,75 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
         batched: 0,
         statement: none,
         function: none,
+        place: none,
     };
-    let Some(innermost) = python.innermost(row) else { return native };
+    python.place = 0;
+    let from = &v8::From { cells, frame, row };
+    let is_java = python.is_java();
+    let innermost =
+        if is_java { python.innermost_of_java(row) } else { python.innermost(row, frame) };
+    let Some(innermost) = innermost else { return native };
     let most = stack_store::most_frames(cells).min(MOST_FRAMES);
-    let (mut hash, mut frames) =
-        (stacks::hash_step(stacks::HASH_START, u64::from(native)), 1_usize);
+    let hash = stacks::hash_step(stacks::HASH_START, u64::from(native));
     let tells_apart = python.order(Order::TellsApart) != 0;
-    let end = python.each(innermost, most, |python, word| {
-        let identity = if tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
-        hash = stacks::hash_step(stacks::hash_step(hash, word), identity);
-        frames += 1;
-    });
+    let region = cells.region();
+    let mut telling =
+        Telling { hash, tells_apart, frames: 1, words: region, region, is_stored: false };
+    let each = |python: &mut Python, most, telling: &mut Telling| match is_java {
+        true => python.each_of_java((cells, row), innermost, most, telling),
+        false => python.each(from, innermost, most, telling),
+    };
+    let end = each(&mut python, most, &mut telling);
+    let frames = telling.frames;
     if frames == 1 {
         return native;
     }
-    let hash = stacks::hash_words(hash, frames, end);
+    let hash = stacks::hash_words(telling.hash, frames, end);
     stack_store::number(cells.region(), hash, |region, entry| {
-        stack_store::store_words(region, entry, frames, end, |mut words| {
+        stack_store::store_words(region, entry, frames, end, |words| {
             words.set(u64::from(native));
-            let _ = python.each(innermost, frames - 1, |python, word| {
-                words = words.at(8);
-                python.far.begin_again();
-                words.set(python::stored(word, python.copied(region, word)));
-            });
+            (telling.words, telling.is_stored) = (words, true);
+            let _ = each(&mut python, frames - 1, &mut telling);
         });
     })
+}
+
+/// What is done with frames that are told: they are counted and told apart, or stored.
+struct Telling {
+    hash: u64,
+    tells_apart: bool,
+    frames: usize,
+    /// Where the last one was stored, and the region that this is in.
+    words: Place,
+    region: Place,
+    is_stored: bool,
+}
+
+impl Telling {
+    /// One frame.
+    fn tell(&mut self, python: &mut Python, word: u64) {
+        if !self.is_stored {
+            let identity = if self.tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
+            self.hash = stacks::hash_step(stacks::hash_step(self.hash, word), identity);
+            self.frames += 1;
+            return;
+        }
+        self.words = self.words.at(8);
+        python.far.begin_again();
+        let copied = python.copied(self.region, word);
+        self.words.set(python::stored(word, copied) | python.place << python::PLACE_SHIFT);
+    }
+
+    /// A native frame between frames of Java.
+    fn tell_native(&mut self, code: u64) {
+        if !self.is_stored {
+            self.hash = stacks::hash_step(self.hash, code);
+            self.frames += 1;
+            return;
+        }
+        self.words = self.words.at(8);
+        self.words.set(NATIVE | code);
+    }
 }
 
 /// A look at the interpreter.
@@ -107,10 +157,12 @@ struct Python {
     /// Ruby's: the first of the frames that were read together; and how many these are (PHP's, too).
     batch: u64,
     batched: usize,
-    /// Perl's: the statement that runs.
+    /// Perl's: the statement that runs; where Lua's innermost call is, if the thread says so (5.1).
     statement: u64,
     /// Perl's: the function of the frame that is being told.
     function: u64,
+    /// V8's: one more than which of the native frames the one is that is being told; else 0.
+    place: u64,
 }
 
 impl Python {
@@ -119,7 +171,14 @@ impl Python {
     }
 
     /// The address of the innermost frame of this thread, if it is in Python.
-    fn innermost(&mut self, row: &Row) -> Option<u64> {
+    fn innermost(&mut self, row: &Row, hook: &Frame) -> Option<u64> {
+        if self.is_v8() {
+            // The walk itself tells.
+            return Some(1);
+        }
+        if self.is_lua() {
+            return self.innermost_of_lua(row, hook);
+        }
         if self.is_ruby() {
             return self.innermost_of_ruby(row);
         }
@@ -207,9 +266,21 @@ impl Python {
     }
 
     /// Tells so many frames from the innermost one on, as words; answers why there are no more.
-    fn each(&mut self, innermost: u64, most: usize, mut tell: impl FnMut(&mut Self, u64)) -> u8 {
+    fn each(
+        &mut self,
+        from: &v8::From<'_>,
+        innermost: u64,
+        most: usize,
+        telling: &mut Telling,
+    ) -> u8 {
+        if self.is_v8() {
+            return self.each_of_v8(from, most, telling);
+        }
+        if self.is_lua() {
+            return self.each_of_lua(innermost, most, telling);
+        }
         if self.is_perl() {
-            return self.each_of_perl(innermost, most, &mut tell);
+            return self.each_of_perl(innermost, most, telling);
         }
         let least_mark = self.order(Order::LeastMark);
         // The last one is told when it is known whether it is the outermost of its loop.
@@ -224,7 +295,7 @@ impl Python {
             let is_mark = least_mark != 0 && mark >= least_mark;
             if held != 0 {
                 self.told = held_seen;
-                tell(self, if is_mark { python::outermost(held) } else { held });
+                telling.tell(self, if is_mark { python::outermost(held) } else { held });
                 held = 0;
                 told += 1;
             }
@@ -236,7 +307,7 @@ impl Python {
         }
         if held != 0 && told < most {
             self.told = held_seen;
-            tell(self, held);
+            telling.tell(self, held);
             held = 0;
         }
         if frame == 0 && held == 0 { python::END } else { python::END_CUT }
@@ -256,7 +327,8 @@ impl Python {
 
     /// What tells the code of a frame from other code at its place.
     fn identity(&mut self, word: u64) -> Option<u64> {
-        if self.is_ruby() || self.is_perl() || self.has_one_thread() {
+        let is_seen = self.is_v8() || self.is_lua() || self.is_ruby() || self.is_perl();
+        if is_seen || self.is_java() || self.has_one_thread() {
             return Some(self.told).filter(|&told| told != 0);
         }
         self.load_of(python::code_of(word), Order::Identity)
@@ -288,8 +360,16 @@ impl Python {
 
     /// Copies a code object, and what it leads to.
     fn copy(&mut self, region: Place, code: u64) -> u64 {
-        let [table, index] = if self.is_perl() { self.tables_of_perl() } else { self.tables(code) };
+        let is_java = self.is_java();
+        let [table, index] = if self.is_perl() {
+            self.tables_of_perl()
+        } else if is_java {
+            [(0, 0); 2]
+        } else {
+            self.tables(code)
+        };
         let words = (LINES_AT as u64 + whole_words(table.1) + index.1) / 8;
+        let words = if is_java { COPY_WORDS as u64 } else { words };
         let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
         if copied.wrapping_add(words) > COPIED_WORDS {
             return 0;
@@ -301,6 +381,18 @@ impl Python {
         let to = region.at(region::STACK_WORDS_AT + taken as usize * 8);
         if self.is_perl() {
             self.copy_perl(to, code);
+            return taken;
+        }
+        if is_java {
+            self.copy_java(to, code);
+            return taken;
+        }
+        if self.is_v8() {
+            self.copy_v8(to, [table, index]);
+            return taken;
+        }
+        if self.is_lua() {
+            self.copy_lua(to, code, [table, index]);
             return taken;
         }
         self.far.copy(to, code, OBJECT_BYTES as u64);
@@ -324,6 +416,7 @@ impl Python {
     }
 
     /// Copies a table, and from the next word on what leads to its rows; answers how many bytes that are.
+    #[inline(never)]
     fn copy_tables(&mut self, to: Place, table: (u64, u64), index: (u64, u64)) -> u64 {
         let (at, length) = table;
         if length == 0 {
@@ -341,10 +434,15 @@ impl Python {
 
     /// What is copied with a code object, not longer than there is room.
     fn tables(&mut self, code: u64) -> [(u64, u64); 2] {
-        if !self.is_ruby() {
+        let [table, index] = if self.is_ruby() {
+            self.tables_of_ruby(code)
+        } else if self.is_v8() {
+            self.tables_of_v8()
+        } else if self.is_lua() {
+            self.tables_of_lua(code)
+        } else {
             return [self.table(code), (0, 0)];
-        }
-        let [table, index] = self.tables_of_ruby(code);
+        };
         let fits = whole_words(table.1).saturating_add(index.1) <= RUBY_LINES_BYTES;
         if fits { [table, index] } else { [(0, 0); 2] }
     }

@@ -9,7 +9,7 @@ use heapattach_abi::{
     row, stacks,
 };
 
-use super::{Python, is_due};
+use super::{Python, Telling, is_due};
 use crate::{arch, row::Row, shared_word::Place};
 
 /// In a stack of contexts: the first one, the stack around it, the number of the last one, and what it is for.
@@ -37,11 +37,11 @@ const EVAL: u64 = 11;
 const IN_PATTERN: u64 = 0x80;
 /// A block of `eval` or `try`, or what C calls as such.
 const IS_BLOCK: u64 = 0x40 | 0x80;
-/// Above that: the operation that evaluates.
+/// Above that: the operation that evaluates. Orders say which number `require` has in this release; these come
+/// behind it.
 const OPERATION: u64 = 16 + 7;
-const EVALUATES_TEXT: u64 = 345;
-const REQUIRES: u64 = 342;
-const RUNS_FILE: u64 = 343;
+const RUNS_FILE: u64 = 1;
+const EVALUATES_TEXT: u64 = 3;
 
 /// In a statement: its line, then its package, file and number.
 const LINE_AT: u64 = 32;
@@ -121,21 +121,16 @@ impl Python {
         &mut self,
         innermost: u64,
         most: usize,
-        tell: &mut impl FnMut(&mut Self, u64),
+        telling: &mut Telling,
     ) -> u8 {
         let mut walk = Walk { statement: self.statement, pending: 0, told: 0, most };
-        let is_whole = self.walk(&mut walk, innermost, tell).is_some();
-        let are_all_told = self.tell_pending(&mut walk, tell).is_some();
+        let is_whole = self.walk(&mut walk, innermost, telling).is_some();
+        let are_all_told = self.tell_pending(&mut walk, telling).is_some();
         if is_whole && are_all_told { python::END } else { python::END_CUT }
     }
 
     /// All stacks of contexts; `None` where there is no more.
-    fn walk(
-        &mut self,
-        walk: &mut Walk,
-        innermost: u64,
-        tell: &mut impl FnMut(&mut Self, u64),
-    ) -> Option<()> {
+    fn walk(&mut self, walk: &mut Walk, innermost: u64, telling: &mut Telling) -> Option<()> {
         let mut stack = innermost;
         for _ in 0..MOST_STACKS {
             self.far.want(0, stack, PURPOSE + 8);
@@ -149,10 +144,10 @@ impl Python {
             while left != 0 {
                 left -= 1;
                 let at = contexts.wrapping_add(left.wrapping_mul(CONTEXT));
-                self.context(walk, at, purpose, tell)?;
+                self.context(walk, at, purpose, telling)?;
             }
             if purpose == IS_MAIN {
-                return self.note(walk, (PERL_FILE, true), tell);
+                return self.note(walk, (PERL_FILE, true), telling);
             }
             stack = around;
         }
@@ -165,7 +160,7 @@ impl Python {
         walk: &mut Walk,
         at: u64,
         purpose: u64,
-        tell: &mut impl FnMut(&mut Self, u64),
+        telling: &mut Telling,
     ) -> Option<()> {
         let what = self.far.load(at)?;
         let kind = what & KIND;
@@ -174,10 +169,10 @@ impl Python {
             let function = self.far.load(at.wrapping_add(FUNCTION))?;
             (function, self.far.load(at.wrapping_add(RETURNS_TO))? == 0)
         } else if kind == EVAL && what & IS_BLOCK == 0 {
-            let operation = what >> OPERATION & 0x1ff;
+            let operation = (what >> OPERATION & 0x1ff).wrapping_sub(self.order(Order::Mark));
             if operation == EVALUATES_TEXT {
                 (PERL_EVAL, false)
-            } else if operation == REQUIRES || operation == RUNS_FILE {
+            } else if operation <= RUNS_FILE {
                 (PERL_REQUIRED, false)
             } else {
                 return Some(());
@@ -187,7 +182,7 @@ impl Python {
         } else {
             return Some(());
         };
-        self.note(walk, frame, tell)?;
+        self.note(walk, frame, telling)?;
         walk.statement = self.far.load(at.wrapping_add(ENTERED_AT))?;
         Some(())
     }
@@ -197,10 +192,10 @@ impl Python {
         &mut self,
         walk: &mut Walk,
         (function, is_outermost): (u64, bool),
-        tell: &mut impl FnMut(&mut Self, u64),
+        telling: &mut Telling,
     ) -> Option<()> {
         if walk.pending == BATCH {
-            self.tell_pending(walk, tell)?;
+            self.tell_pending(walk, telling)?;
         }
         if walk.told + walk.pending >= walk.most {
             return None;
@@ -215,11 +210,7 @@ impl Python {
 
     /// Tells what was put aside; `None` if some of it makes no sense, with those before.
     #[inline(never)]
-    fn tell_pending(
-        &mut self,
-        walk: &mut Walk,
-        tell: &mut impl FnMut(&mut Self, u64),
-    ) -> Option<()> {
+    fn tell_pending(&mut self, walk: &mut Walk, telling: &mut Telling) -> Option<()> {
         let pending = walk.pending;
         walk.pending = 0;
         let sound = self.gather_pending(pending);
@@ -240,7 +231,7 @@ impl Python {
             (self.told, self.function) = (stacks::hash_step(place, own), function);
             let word = python::pack(statement, line);
             walk.told += 1;
-            tell(self, if is_outermost { python::outermost(word) } else { word });
+            telling.tell(self, if is_outermost { python::outermost(word) } else { word });
         }
         (sound == pending).then_some(())
     }

@@ -232,12 +232,15 @@ impl Python {
         self.far.load_alone(values)
     }
 
-    /// Copies a text: its head, and behind that its bytes, if they are not in there.
+    /// Copies a text: its head, and behind that its bytes, where these are elsewhere or, from 3.3 on, may be.
     pub(super) fn copy_text_of_ruby(&mut self, to: Place, text: u64, most: u64) {
-        let copied = self.far.copy(to, text, HEAD_BYTES);
-        if copied == HEAD_BYTES && to.get() & SHAPE != 0 {
-            self.far.copy(to.at(HEAD_BYTES as usize), to.at(BYTES_AT).get(), most - HEAD_BYTES);
+        if self.far.copy(to, text, HEAD_BYTES) != HEAD_BYTES {
+            return;
         }
+        let is_elsewhere = to.get() & SHAPE != 0;
+        let behind = text.wrapping_add(BYTES_AT as u64);
+        let bytes = if is_elsewhere { to.at(BYTES_AT).get() } else { behind };
+        self.far.copy(to.at(HEAD_BYTES as usize), bytes, most - HEAD_BYTES);
     }
 
     /// The table of lines of a code object, and what leads to its rows: where both are, and how long. The

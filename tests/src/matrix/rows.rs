@@ -105,6 +105,15 @@ pub fn rows() -> Vec<Row> {
         row("pools and allocators of one's own", InPart, &["--hook"], Cells),
         row("containers, user namespaces", Yes, &[], Cells),
         row(
+            "programs that a loader is told to run",
+            Yes,
+            &[],
+            Test(
+                "tests/tests/hazards/told_loader.rs",
+                "a_program_that_a_loader_was_told_to_run_is_attached_to",
+            ),
+        ),
+        row(
             "programs with AddressSanitizer or LeakSanitizer",
             InPart,
             &["--no-follow-exec"],

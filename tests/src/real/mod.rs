@@ -9,6 +9,7 @@ pub mod echo;
 pub mod load;
 pub mod memcached;
 pub mod nginx;
+pub mod other_release;
 pub mod php_fpm;
 pub mod probe;
 pub mod programs;

@@ -20,5 +20,6 @@ mod refusals;
 mod second_session;
 mod signals;
 mod threads;
+mod told_loader;
 mod two_commands;
 mod which;

@@ -20,11 +20,13 @@ use heapattach_tests::{
     skip::skip,
 };
 
+use crate::scripts::STEADY_JAVA;
+
 const DONE: i32 = 0;
 const WINDOW: Duration = Duration::from_millis(1);
 /// A program at rest between two allocations, one on stacks from its heap, one in the midst of signals,
 /// one with threads, and interpreters whose frames are read.
-const TARGETS: [(&str, &[&str]); 8] = [
+const TARGETS: [(&str, &[&str]); 11] = [
     ("steady.c", &[]),
     ("coroutines.c", &[]),
     ("signal_storm.c", &[]),
@@ -33,13 +35,19 @@ const TARGETS: [(&str, &[&str]); 8] = [
     ("php_load.php", &[]),
     ("ruby_load.rb", &[]),
     ("perl_load.pl", &[]),
+    ("lua_load.lua", &[]),
+    ("JavaLoad.java", &[]),
+    ("javascript_load.js", &[]),
 ];
 /// What runs such a file.
-const INTERPRETERS: [(&str, &str, &str); 4] = [
+const INTERPRETERS: [(&str, &str, &str); 7] = [
     (".py", "python3", "apt-get install python3"),
     (".php", "php", "apt-get install php-cli"),
     (".rb", "ruby", "apt-get install ruby"),
     (".pl", "perl", "apt-get install perl"),
+    (".lua", "lua5.4", "apt-get install lua5.4"),
+    (".java", "java", "apt-get install default-jdk-headless"),
+    (".js", "node", "apt-get install nodejs"),
 ];
 /// Of so many deaths one befalls a check, whose cycles take longer.
 const CHECKS: u64 = 5;
@@ -113,7 +121,9 @@ fn start(file: &str, words: &[&str]) -> Option<Fixture> {
             skip(&format!("no {interpreter} here"), cure);
             return None;
         }
-        Some((_, interpreter, _)) => Launch::program(Path::new(interpreter)).arg(fixture(file)),
+        Some((_, interpreter, _)) => Launch::program(Path::new(interpreter))
+            .arg(fixture(file))
+            .env(STEADY_JAVA.0, STEADY_JAVA.1),
         None => Launch::new(file)?,
     };
     Some(words.iter().fold(launch, |launch, word| launch.arg(word)).start())

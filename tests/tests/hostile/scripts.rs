@@ -1,4 +1,4 @@
-//! PHP, Ruby and Perl as enemies and as victims: processes of an ordinary user that look like them and whose structures
+//! PHP, Ruby, Perl, Lua, Java and JavaScript as enemies and as victims: processes of an ordinary user that look like them and whose structures
 //! are nonsense, and programs in them whose heapattach is killed while their stacks are read.
 
 use std::{path::Path, thread, time::Duration};
@@ -16,6 +16,12 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::kills::assert_undone;
+
+/// A virtual machine of Java that has all the memory for its code from the beginning on.
+pub const STEADY_JAVA: (&str, &str) = (
+    "JDK_JAVA_OPTIONS",
+    "-XX:ReservedCodeCacheSize=64m -XX:InitialCodeCacheSize=64m -Xms256m -Xmx256m",
+);
 
 const WINDOW: Duration = Duration::from_millis(400);
 const DONE: i32 = 0;
@@ -35,11 +41,66 @@ const PERL: (&str, &str, &[&str]) = (
     &["endless", "nowhere", "huge", "flood", "changing", "foreign"],
 );
 
+const JAVA: (&str, &str, &[&str]) = (
+    "forged_java.c",
+    "the Java virtual machine 17.0.15",
+    &["cycle", "nowhere", "huge", "flood", "changing", "endless", "threads"],
+);
+
+const LUA: (&str, &str, &[&str]) = (
+    "forged_lua.c",
+    "Lua 5.4.4",
+    &["cycle", "nowhere", "huge", "flood", "changing", "foreign", "many"],
+);
+
+const JAVASCRIPT: (&str, &str, &[&str]) = (
+    "forged_v8.c",
+    "Node.js with V8 11.3.244.8",
+    &["cycle", "nowhere", "huge", "flood", "changing", "foreign", "many"],
+);
+
 /// The same programs as versions and builds that are not known: the name that is told, and why.
-const OTHERS: [(&str, &str, &str, &str); 7] = [
-    ("forged_php.c", "later", "PHP 8.4.1", "its structures are not known to this heapattach"),
+const OTHERS: [(&str, &str, &str, &str); 14] = [
+    (
+        "forged_java.c",
+        "later",
+        "the Java virtual machine 18.0.15",
+        "its structures are not known to this heapattach",
+    ),
+    (
+        "forged_java.c",
+        "bare",
+        "the Java virtual machine 17.0.15",
+        "it does not describe itself as releases do",
+    ),
+    (
+        "forged_v8.c",
+        "later",
+        "Node.js with V8 11.4.244.8",
+        "its structures are not known to this heapattach",
+    ),
+    (
+        "forged_v8.c",
+        "compressed",
+        "Node.js with V8 11.3.244.8",
+        "its pointers are compressed: not tried",
+    ),
+    (
+        "forged_v8.c",
+        "changed",
+        "Node.js with V8 11.3.244.8",
+        "what it exports about its structures is not what its version has",
+    ),
+    ("forged_lua.c", "later", "Lua 5.5.0", "its structures are not known to this heapattach"),
+    ("forged_php.c", "later", "PHP 8.5.1", "its structures are not known to this heapattach"),
     ("forged_php.c", "threads", "PHP 8.2.7", "it was built for threads (ZTS)"),
-    ("forged_ruby.c", "later", "Ruby 3.3.0", "its structures are not known to this heapattach"),
+    ("forged_ruby.c", "later", "Ruby 3.4.0", "its structures are not known to this heapattach"),
+    (
+        "forged_ruby.c",
+        "other",
+        "Ruby 3.3.0",
+        "its functions read frames in a way that is not known",
+    ),
     ("forged_ruby.c", "moved", "Ruby 3.1.2", "where it has the state of a thread is not known"),
     ("forged_perl.c", "later", "Perl 5.38.0", "its structures are not known to this heapattach"),
     ("forged_perl.c", "larger", "Perl 5.36.0", "its interpreter is not as large as"),
@@ -67,6 +128,9 @@ fn assert_harmless((file, name, lies): (&str, &str, &[&str])) {
             assert_eq!(runtime["is_named"].as_bool(), Some(true), "{how}: {runtime}");
             assert_eq!(runtime["name"].as_str(), Some(name), "{how}: {runtime}");
             assert_eq!((&*report.target, report.left.len()), ("restored", 0), "{how}: {report:?}");
+            // Frames are read, and those of one that is sound for the most part are named.
+            let is_sound = *how == "many" && !all.is_empty() && file == "forged_v8.c";
+            assert!(!is_sound || outcome.stdout.contains("forged_f"), "{}", outcome.stdout);
             assert!(expense.memory < MOST_MEMORY, "{how}: {} bytes", expense.memory);
             fixture.advance(10);
             before.assert_equal(&mut fixture, how);
@@ -88,6 +152,21 @@ fn forged_machines_of_ruby_cost_little_and_lead_nowhere() {
 #[test]
 fn forged_interpreters_of_perl_cost_little_and_lead_nowhere() {
     assert_harmless(PERL);
+}
+
+#[test]
+fn forged_threads_of_lua_cost_little_and_lead_nowhere() {
+    assert_harmless(LUA);
+}
+
+#[test]
+fn forged_machines_of_java_cost_little_and_lead_nowhere() {
+    assert_harmless(JAVA);
+}
+
+#[test]
+fn forged_objects_of_javascript_cost_little_and_lead_nowhere() {
+    assert_harmless(JAVASCRIPT);
 }
 
 #[test]
@@ -123,11 +202,27 @@ fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_ruby_are_read() {
     kill_while_stacks_are_read("ruby", "ruby_load.rb", "apt-get install ruby");
 }
 
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_lua_are_read() {
+    kill_while_stacks_are_read("lua5.4", "lua_load.lua", "apt-get install lua5.4");
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_java_are_read() {
+    kill_while_stacks_are_read("java", "JavaLoad.java", "apt-get install default-jdk-headless");
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_javascript_are_read() {
+    kill_while_stacks_are_read("node", "javascript_load.js", "apt-get install nodejs");
+}
+
 fn kill_while_stacks_are_read(interpreter: &str, script: &str, cure: &str) {
     if !is_there(interpreter) {
         return skip(&format!("no {interpreter} here"), cure);
     }
-    let mut fixture = Launch::program(Path::new(interpreter)).arg(fixture(script)).start();
+    let launch = Launch::program(Path::new(interpreter)).arg(fixture(script));
+    let mut fixture = launch.env(STEADY_JAVA.0, STEADY_JAVA.1).start();
     fixture.advance(3);
     let (seed, before) = (seed(), Before::of(&mut fixture).loose());
     let mut random = Random::new(seed);

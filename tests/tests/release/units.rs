@@ -17,6 +17,11 @@ fn the_unit_is_one_that_systemd_takes() {
     let folder = Folder::new("unit");
     let unit = fs::read_to_string(file("heapattach-agent.service")).expect("a file of ours");
     assert!(unit.contains("ExecStart=/usr/bin/heapattach agent "), "{unit}");
+    // Else each session of the agent would read again what an earlier one has read.
+    for line in ["CacheDirectory=heapattach", "Environment=HEAPATTACH_CACHE=/var/cache/heapattach"]
+    {
+        assert!(unit.lines().any(|one| one == line), "{unit}");
+    }
     // The command is not installed here.
     let unit = unit.replace("/usr/bin/heapattach", "/bin/true");
     let path = folder.0.join("heapattach-agent.service");
@@ -34,6 +39,9 @@ fn the_daemon_set_is_yaml_with_what_an_agent_needs_and_no_more() {
         spec = yaml.safe_load(open(sys.argv[1]))['spec']['template']['spec']\n\
         assert spec['hostPID'] is True\n\
         context = spec['containers'][0]['securityContext']\n\
+        mounts = [one['mountPath'] for one in spec['containers'][0]['volumeMounts']]\n\
+        assert spec['containers'][0]['env'][0]['name'] == 'XDG_CACHE_HOME'\n\
+        assert spec['containers'][0]['env'][0]['value'] in mounts\n\
         assert context['readOnlyRootFilesystem'] is True\n\
         assert context['capabilities'] == {'drop': ['ALL'], 'add': ['SYS_PTRACE', 'SYS_ADMIN', 'SYS_NICE']}\n";
     let has_yaml = Command::new("python3").args(["-c", "import yaml"]).output();

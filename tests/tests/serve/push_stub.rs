@@ -46,6 +46,8 @@ pub struct Pprof {
     pub duration_nanos: u64,
     pub time_nanos: u64,
     pub names: Vec<String>,
+    /// The message that it was read from: of OTLP the whole request.
+    pub message: Vec<u8>,
 }
 
 /// A backend.
@@ -276,7 +278,8 @@ fn otlp(head: &str, body: &[u8]) -> Result<Taken, String> {
         let (time_nanos, duration_nanos) = (number(&profile, 3)?, number(&profile, 4)?);
         check(kind.starts_with("inuse") != (duration_nanos > 0), "what is in use has no duration")?;
         let (sums, samples) = (BTreeMap::from([(kind.clone(), sum)]), samples.len());
-        profiles.push(Pprof { sums, samples, duration_nanos, time_nanos, names: names.clone() });
+        let (names, message) = (names.clone(), bytes.clone());
+        profiles.push(Pprof { sums, samples, duration_nanos, time_nanos, names, message });
     }
     check(profiles.len() == 4, "four profiles")?;
     Ok(Taken { head: head.to_owned(), labels, profiles })
@@ -314,7 +317,8 @@ impl Pprof {
             }
         }
         let (time_nanos, duration_nanos) = (number(&bytes, 9)?, number(&bytes, 10)?);
-        Ok(Self { sums, samples: samples.len(), duration_nanos, time_nanos, names })
+        let samples = samples.len();
+        Ok(Self { sums, samples, duration_nanos, time_nanos, names, message: bytes })
     }
 
     /// Older than an hour it is not taken.
@@ -325,7 +329,7 @@ impl Pprof {
     }
 }
 
-type Field<'a> = (u64, u64, &'a [u8]);
+pub type Field<'a> = (u64, u64, &'a [u8]);
 
 fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
     let mut number = 0;
@@ -349,7 +353,7 @@ fn varints(mut bytes: &[u8]) -> Result<Vec<u64>, String> {
 }
 
 /// The fields of a message: numbers, and bytes.
-fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
+pub fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes)?;
@@ -373,7 +377,7 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
     Ok(all)
 }
 
-fn all(message: &[u8], field: u64) -> Result<Vec<Vec<u8>>, String> {
+pub fn all(message: &[u8], field: u64) -> Result<Vec<Vec<u8>>, String> {
     let found = fields(message)?.into_iter().filter(|(number, ..)| *number == field);
     Ok(found.map(|(_, _, bytes)| bytes.to_vec()).collect())
 }

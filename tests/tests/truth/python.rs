@@ -260,5 +260,6 @@ fn functions_of_node_have_names_where_it_writes_them() {
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", pid.expect("it was attached to")));
     assert!(has(&named), "{:?}", named.functions.len());
     let (nameless, told) = run(&[]);
-    assert!(!has(&nameless) && told.contains("--perf-basic-prof"), "{told}");
+    // Without these switches it is named by what V8 says of its structures; if that is not wanted, it is not.
+    assert!(has(&nameless) && !told.contains("--perf-basic-prof"), "{told}");
 }

@@ -118,7 +118,7 @@ const REAL: [Real; 9] = [
         cure: "apt-get install nodejs",
         arguments: &["-e", "console.log('ready'); process.stdin.resume()"],
         name: "Node.js",
-        told: "--perf-basic-prof",
+        told: "--heapsnapshot-signal",
     },
     Real {
         program: "ruby",
@@ -137,7 +137,7 @@ const REAL: [Real; 9] = [
     Real {
         program: "lua",
         cure: "apt-get install lua5.4",
-        arguments: &["-e", "print('ready') io.stdout:flush() io.read('a')"],
+        arguments: &["-e", "print('ready') io.stdout:flush() io.read('*a')"],
         name: "Lua",
         told: "each object is a block of realloc",
     },
@@ -203,7 +203,8 @@ fn a_virtual_machine_that_comes_after_the_start_is_recognised() {
     let text = std::fs::read_to_string(&file).expect("a report");
     let _ = std::fs::remove_file(&file);
     let report: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(names(&report), ["the Java virtual machine"]);
+    let found = names(&report);
+    assert!(found.len() == 1 && found[0].starts_with("the Java virtual machine"), "{found:?}");
 }
 
 /// The bytes that a function of a script caused, by the name and the file of the function.
@@ -233,7 +234,7 @@ fn a_function_of_node_is_the_cause_of_its_buffers() {
 }
 
 #[test]
-fn a_method_of_java_is_the_cause_of_its_buffers() {
+fn a_method_of_java_is_the_cause_of_its_buffers_by_the_map_that_it_writes() {
     if !is_there("javac") {
         return skip("no javac here", "apt-get install default-jdk-headless");
     }
@@ -242,7 +243,8 @@ fn a_method_of_java_is_the_cause_of_its_buffers() {
     let compiled = Command::new("javac").arg("-d").arg(&folder.0).arg(&source).status();
     assert!(compiled.is_ok_and(|status| status.success()), "the fixture compiles");
     let file = Recorded::new();
-    let mut command = Heapattach::new(["run", "--every", "64KiB", "-o"]).arg(&file.0);
+    let command = Heapattach::new(["run", "--every", "64KiB", "--scripts", "off", "-o"]);
+    let mut command = command.arg(&file.0);
     // Only its own methods are compiled, and at once; the map is written when it ends.
     for word in [
         "--",

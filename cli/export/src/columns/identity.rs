@@ -34,6 +34,8 @@ impl Identity {
         let mut digest = Digested::default();
         digest.text(labels.host).text(service).text(&about.command).text(build);
         digest.number(about.began).number(u64::from(about.pid.unsigned_abs()));
+        // Of a process there may be several in a second.
+        digest.number(about.up_ms);
         Self {
             session: digest.finish(),
             host: harmless::line_or_none(labels.host),

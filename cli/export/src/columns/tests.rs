@@ -195,3 +195,14 @@ fn a_slot_is_told_to_be_one_and_has_no_ends() {
     labels.is_slot = false;
     assert_eq!(of(&labels), (vec![0], 3, 3));
 }
+
+#[test]
+fn sessions_of_a_process_in_the_same_second_have_different_numbers() {
+    let number = |up_ms: u64| {
+        let mut ledger = sample::ledger();
+        ledger.about.up_ms = up_ms;
+        numbers(&written(&ledger, 1), "session", "session")[0]
+    };
+    assert_eq!(number(5200), number(5200));
+    assert_ne!(number(5200), number(5900));
+}

@@ -24,7 +24,7 @@ pub fn paths(holders: &[GoHolder]) -> impl Iterator<Item = (Vec<String>, Amount)
     holders.iter().filter(|holder| holder.own.blocks > 0).map(|holder| {
         let before = |one: &&GoHolder| holders.get(usize::try_from(one.before?).ok()?);
         // Each comes after the one that it goes on from; what does not is damaged.
-        let path = std::iter::successors(Some(holder), before).take(super::DEEPEST);
+        let path = super::steps(holder, before).into_iter();
         (path.map(|one| one.name.clone()).collect(), holder.own)
     })
 }
@@ -36,6 +36,22 @@ mod tests {
     use heapattach_test_folder::{Folder, skip};
 
     use super::*;
+
+    #[test]
+    fn a_long_list_is_told_with_the_variable_that_has_it() {
+        let own = Amount { bytes: 16, blocks: 1 };
+        let row = |number: u64| {
+            let name = if number == 0 { "main.kept" } else { "next. (*main.node)" }.to_owned();
+            GoHolder { before: number.checked_sub(1), name, own, all: own }
+        };
+        let holders: Vec<GoHolder> = (0..256).map(row).collect();
+        let told: Vec<_> = paths(&holders).collect();
+        assert!(told.iter().all(|(path, _)| path.last().unwrap() == "main.kept"));
+        assert_eq!((told[5].0.len(), told[255].0.len()), (6, super::super::DEEPEST));
+        // A damaged one ends.
+        let circle = [GoHolder { before: Some(0), ..row(0) }];
+        assert_eq!(paths(&circle).next().unwrap().0.len(), super::super::DEEPEST);
+    }
 
     #[test]
     fn go_tool_pprof_tells_the_path_from_the_field_to_the_variable() {

@@ -11,9 +11,22 @@ use heapattach_report::{Amount, CensusReport};
 
 use super::{harmless, path_profile::PathProfile};
 
-/// No path is told deeper; a file of lines is not longer: a damaged file could have more.
+/// So many steps of a path are told, the outermost of them always; a file of lines is not longer: a damaged file could
+/// have more.
 const DEEPEST: usize = 128;
+/// No path is followed further.
+const FARTHEST: usize = 1024;
 const LONGEST: usize = 256 << 20;
+
+/// The steps of a path from its innermost on: where they are too many those before the outermost are left out.
+fn steps<'r, R>(innermost: &'r R, before: impl FnMut(&&'r R) -> Option<&'r R>) -> Vec<&'r R> {
+    let mut steps: Vec<&R> =
+        std::iter::successors(Some(innermost), before).take(FARTHEST).collect();
+    if steps.len() > DEEPEST {
+        steps.drain(DEEPEST - 1..steps.len() - 1);
+    }
+    steps
+}
 
 /// For `go tool pprof`: the frames of a sample are the holders of its blocks, a root is the outermost.
 ///

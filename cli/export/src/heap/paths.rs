@@ -4,7 +4,7 @@ use heapattach_reach::{Amount, Kind};
 use heapattach_report::{CensusReport, HolderRow, HoldersReport, UnreachableReport};
 use heapattach_text::quantity::bytes;
 
-use super::DEEPEST;
+use super::steps;
 
 /// Takes a path, its innermost step first, and the blocks right there.
 pub(super) type Take<'t> = dyn FnMut(&[String], Amount) + 't;
@@ -27,7 +27,7 @@ pub(super) fn each(report: &CensusReport, take: &mut Take<'_>) -> Result<(), Str
     for row in found.holders.iter().filter(|row| row.own.blocks > 0) {
         let before = |one: &&HolderRow| found.holders.get(usize::try_from(one.before?).ok()?);
         // Each comes after the one that it goes on from; what does not is damaged.
-        let path = std::iter::successors(Some(row), before).take(DEEPEST);
+        let path = steps(row, before).into_iter();
         let name = |row: &HolderRow| match row.root {
             Some(root) => format!("{} ({})", row.name, root.words().0),
             None => row.name.clone(),

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     harmless, notes,
-    pprof::{Place, StackRow, protobuf::Message, rows},
+    pprof::{Names, Place, StackRow, protobuf::Message, rows},
 };
 use dictionary::Dictionary;
 use stack::Places;
@@ -77,13 +77,15 @@ pub struct SentRows<'a> {
     pub began_ns: u64,
     /// How long it lasted.
     pub lasted_ns: u64,
+    /// Who names code.
+    pub names: Names,
 }
 
 /// The body of an `ExportProfilesServiceRequest`, not compressed; a `ProfilesData` has the same fields.
 /// The resource is told with `labels`, and with the process and its program where these do not say so.
 pub fn request(sent: &Sent<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
     let Sent { began_ns, lasted_ns, .. } = *sent;
-    let span = Span { began_ns, lasted_ns };
+    let span = Span { began_ns, lasted_ns, names: Names::Ours };
     let in_use = rows(sent.in_use);
     if std::ptr::eq(sent.allocated, sent.in_use) {
         return put_together([(sent.in_use, &*in_use); 2], &span, labels);
@@ -94,14 +96,15 @@ pub fn request(sent: &Sent<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
 
 /// The same of rows.
 pub fn request_rows(sent: &SentRows<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
-    let SentRows { ledger, rows, began_ns, lasted_ns } = *sent;
-    put_together([(ledger, rows); 2], &Span { began_ns, lasted_ns }, labels)
+    let SentRows { ledger, rows, began_ns, lasted_ns, names } = *sent;
+    put_together([(ledger, rows); 2], &Span { began_ns, lasted_ns, names }, labels)
 }
 
-/// The time that is told of.
+/// The time that is told of, and who names code.
 struct Span {
     began_ns: u64,
     lasted_ns: u64,
+    names: Names,
 }
 
 /// Of the first part what was allocated, of the second what is in use.
@@ -118,7 +121,7 @@ fn put_together<'a>(
     let mut profiles = Message::default();
     profiles.message(1, &scope);
     let mut tell = |(ledger, rows): (&Ledger, &'a [StackRow])| -> Told<'a> {
-        let mut places = Places::new(ledger);
+        let mut places = Places::new(ledger, span.names);
         let placed = rows.iter().map(|row| {
             let stack = match row.place {
                 Place::Stack(stack) => Some(stack),
@@ -158,7 +161,7 @@ struct Time {
 
 impl Time {
     fn of(span: &Span, is_of_span: bool) -> Self {
-        let Span { began_ns, lasted_ns } = *span;
+        let Span { began_ns, lasted_ns, .. } = *span;
         match is_of_span {
             true => Self { at_ns: began_ns, lasted_ns },
             false => Self { at_ns: began_ns.saturating_add(lasted_ns), lasted_ns: 0 },

@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use heapattach_ledger::{Ledger, Line, Location, Module};
 
 use super::{dictionary::Dictionary, text};
-use crate::{harmless, pprof::protobuf::Message, sample::REST};
+use crate::{
+    harmless,
+    pprof::{Names, protobuf::Message},
+    sample::REST,
+};
 
 /// The locations of a ledger that are in the dictionary: a million stacks lead through some thousand of them.
 pub struct Places<'a> {
     ledger: &'a Ledger,
+    names: Names,
     /// By location, with all its calls; 0 is not known yet.
     whole: Vec<u64>,
     /// By a location and how many of its inlined calls are left out.
@@ -18,8 +23,8 @@ pub struct Places<'a> {
 
 impl<'a> Places<'a> {
     /// None yet.
-    pub fn new(ledger: &'a Ledger) -> Self {
-        Self { ledger, whole: vec![0; ledger.locations.len()], parts: HashMap::new() }
+    pub fn new(ledger: &'a Ledger, names: Names) -> Self {
+        Self { ledger, names, whole: vec![0; ledger.locations.len()], parts: HashMap::new() }
     }
 
     /// A stack, from the cause outwards; without a number it is that of what found no place among the rows.
@@ -54,13 +59,17 @@ impl<'a> Places<'a> {
 
     /// A location without so many of its calls.
     fn place(&mut self, dictionary: &mut Dictionary, at: u32, skip: usize) -> u64 {
+        let location = &self.ledger.locations[at as usize];
+        // Of inlined calls, too, only who names them knows which there are.
+        let is_left_out = self.names.leaves_out(&self.ledger.modules[location.module as usize]);
+        let skip = if is_left_out { 0 } else { skip };
         let known = match skip {
             0 => &mut self.whole[at as usize],
             _ => self.parts.entry((at, skip)).or_default(),
         };
         if *known == 0 {
-            let location = &self.ledger.locations[at as usize];
-            *known = place(dictionary, self.ledger, location, &location.lines[skip..]);
+            let lines = if is_left_out { &[][..] } else { &location.lines[skip..] };
+            *known = place(dictionary, self.ledger, location, lines);
         }
         *known
     }

@@ -36,7 +36,7 @@ use super::{
 use heapattach_ledger::{Ledger, Location, Metric};
 use heapattach_text::quantity;
 use protobuf::Message;
-pub use rows::{Place, RowProfile, StackRow, TYPES, row_notes, rows, write_rows};
+pub use rows::{Names, Place, RowProfile, StackRow, TYPES, row_notes, rows, write_rows};
 
 /// Field numbers of `Profile`.
 pub mod field {
@@ -81,6 +81,8 @@ struct Writer<'a, 'w> {
     room: Room,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
+    /// Who names code.
+    names: Names,
     /// Bytes before they are compressed.
     size: usize,
 }
@@ -203,6 +205,7 @@ impl<'a, 'w> Writer<'a, 'w> {
             threads,
             room,
             first_before,
+            names: Names::Ours,
             size,
         }
     }
@@ -252,14 +255,20 @@ impl<'a, 'w> Writer<'a, 'w> {
             modules.partition(|(_, module)| is_program(&module.path));
         for (index, module) in programs.into_iter().chain(others) {
             let mut message = Message::default();
+            let is_left_out = self.names.leaves_out(module);
+            let own = |address: u64| {
+                if is_left_out { address.saturating_sub(module.bias) } else { address }
+            };
             message.number(1, id(index));
-            message.number(2, module.start);
-            message.number(3, module.end);
+            message.number(2, own(module.start));
+            message.number(3, own(module.end));
             message.number(4, module.offset_of_start());
             message.number(5, self.string(&harmless::line(&module.path)));
             message.number(6, self.string(&module.build_id));
             // Functions, files, lines, inlined calls are told.
-            (7..=10).for_each(|known| message.number(known, 1));
+            if !is_left_out {
+                (7..=10).for_each(|known| message.number(known, 1));
+            }
             self.put(|profile| profile.message(field::MAPPING, &message))?;
         }
         Ok(())
@@ -389,12 +398,18 @@ impl<'a, 'w> Writer<'a, 'w> {
                 skip -= location.lines.len();
                 continue;
             }
+            // Of inlined calls, too, only who names them knows which there are.
+            let is_left_out = self.names.leaves_out(&ledger.modules[location.module as usize]);
+            if is_left_out {
+                skip = 0;
+            }
             // Most have been told.
             if skip == 0 && self.whole[index as usize] {
                 ids.push(u64::from(index) + 1);
                 continue;
             }
-            let lines: Vec<_> = location.lines[skip..]
+            let lines = if is_left_out { &[][..] } else { &location.lines[skip..] };
+            let lines: Vec<_> = lines
                 .iter()
                 .map(|line| (u64::from(line.function) + 1, u64::from(line.line.unwrap_or(0))))
                 .collect();
@@ -425,7 +440,10 @@ impl<'a, 'w> Writer<'a, 'w> {
         if let Some(location) = location {
             message.number(2, u64::from(location.module) + 1);
             // An address within the call, not behind it.
-            message.number(3, location.address.saturating_sub(1));
+            let address = location.address.saturating_sub(1);
+            let module = &self.ledger.modules[location.module as usize];
+            let bias = if self.names.leaves_out(module) { module.bias } else { 0 };
+            message.number(3, address.saturating_sub(bias));
         }
         for &(function, number) in lines {
             let mut line = Message::default();

@@ -9,7 +9,7 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::{Writer, field, id, protobuf::Message};
 use crate::sample::{Amount, REST, by_stack};
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{Ledger, Metric, Module};
 
 /// Stands for the stacks that are together.
 const OTHER: &str = "other";
@@ -34,6 +34,24 @@ pub struct StackRow {
     pub values: Vec<u64>,
 }
 
+/// Who names code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// We do: names are sent.
+    #[default]
+    Ours,
+    /// Who is sent to: of files with a build id only that and addresses are sent. Other code, of scripts, say, has our
+    /// names all the same.
+    ByServer,
+}
+
+impl Names {
+    /// Whether code of this module is sent without a name.
+    pub fn leaves_out(self, module: &Module) -> bool {
+        self == Self::ByServer && !module.build_id.is_empty()
+    }
+}
+
 /// A profile, but for the names of its code.
 #[derive(Clone, Debug)]
 pub struct RowProfile<'a> {
@@ -49,6 +67,9 @@ pub struct RowProfile<'a> {
     pub duration_nanos: u64,
     /// Sentences for who reads it.
     pub notes: &'a [String],
+    /// Who names code. An address that has no name here is one of its file, not of the process: who names it has no more
+    /// than the file.
+    pub names: Names,
 }
 
 /// The types of [`rows`], in their order.
@@ -98,9 +119,9 @@ pub fn write_rows(
     out: &mut dyn Write,
 ) -> io::Result<usize> {
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
-    let mut writer = Writer::new(ledger, u32::MAX, out);
+    let mut writer = Writer { names: profile.names, ..Writer::new(ledger, u32::MAX, out) };
     writer.row_header(profile)?;
-    let used = Used::of(ledger, profile.rows);
+    let used = Used::of(ledger, profile);
     writer.mappings(|module| used.modules[module])?;
     for (index, function) in ledger.functions.iter().enumerate() {
         if used.functions[index] {
@@ -157,10 +178,10 @@ struct Used {
 }
 
 impl Used {
-    fn of(ledger: &Ledger, rows: &[StackRow]) -> Self {
+    fn of(ledger: &Ledger, profile: &RowProfile<'_>) -> Self {
         let (functions, modules) = (ledger.functions.len(), ledger.modules.len());
         let mut used = Self { functions: vec![false; functions], modules: vec![false; modules] };
-        let stacks = rows.iter().filter_map(|row| match row.place {
+        let stacks = profile.rows.iter().filter_map(|row| match row.place {
             Place::Stack(stack) => ledger.stacks.get(stack),
             Place::NotKept | Place::Other => None,
         });
@@ -171,6 +192,9 @@ impl Used {
             }
             let location = &ledger.locations[location as usize];
             used.modules[location.module as usize] = true;
+            if profile.names.leaves_out(&ledger.modules[location.module as usize]) {
+                continue;
+            }
             location.lines.iter().for_each(|line| used.functions[line.function as usize] = true);
         }
         used
@@ -186,7 +210,7 @@ mod tests {
     use super::{super::decoded, *};
     use heapattach_ledger::sample;
 
-    fn told(rows: &[StackRow]) -> (Vec<u8>, usize) {
+    fn told(rows: &[StackRow], names: Names) -> (Vec<u8>, usize) {
         let mut file = Vec::new();
         let profile = RowProfile {
             types: &TYPES,
@@ -195,6 +219,7 @@ mod tests {
             time_nanos: 7,
             duration_nanos: 9,
             notes: &[],
+            names,
         };
         let size = write_rows(&sample::ledger(), &profile, &mut file).unwrap();
         let mut message = Vec::new();
@@ -206,7 +231,7 @@ mod tests {
     fn rows_are_what_the_ledger_says_and_have_no_labels() {
         let all = rows(&sample::ledger());
         assert_eq!(all[0].values[2..4], [1000, 64_000]);
-        let (message, size) = told(&all);
+        let (message, size) = told(&all, Names::Ours);
         assert_eq!(message.len(), size);
         let samples = decoded::all(&message, field::SAMPLE);
         assert_eq!(samples.len(), all.len());
@@ -216,9 +241,45 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_names_has_its_address_in_the_file_and_no_name() {
+        let ledger = sample::ledger();
+        let (message, size) = told(&rows(&ledger), Names::ByServer);
+        assert_eq!(message.len(), size);
+        let strings = decoded::all(&message, field::STRING);
+        let has = |text: &str| strings.contains(&text.as_bytes().to_vec());
+        let mut of_files = 0;
+        for location in decoded::all(&message, field::LOCATION) {
+            let module = decoded::number(&location, 2).checked_sub(1);
+            let module = module.and_then(|at| ledger.modules.get(usize::try_from(at).ok()?));
+            let Some(module) = module else {
+                continue;
+            };
+            assert_eq!(decoded::all(&location, 4).is_empty(), !module.build_id.is_empty());
+            if !module.build_id.is_empty() {
+                of_files += 1;
+                let address = decoded::number(&location, 3);
+                let known = ledger.locations.iter();
+                let mut known = known.map(|one| one.address - 1 - module.bias);
+                assert!(known.any(|known| known == address), "{address:#x}");
+                assert!(has(&module.build_id));
+            }
+        }
+        assert!(of_files > 0);
+        for location in &ledger.locations {
+            if ledger.modules[location.module as usize].build_id.is_empty() {
+                continue;
+            }
+            for line in &location.lines {
+                let name = &ledger.functions[line.function as usize].name;
+                assert!(!has(name), "{name} in {strings:?}");
+            }
+        }
+    }
+
+    #[test]
     fn code_that_no_row_leads_to_is_not_written() {
         let rows = [StackRow { place: Place::Other, values: vec![1; 6] }];
-        let (message, _) = told(&rows);
+        let (message, _) = told(&rows, Names::Ours);
         assert_eq!(decoded::all(&message, field::FUNCTION).len(), 2);
         assert_eq!(decoded::all(&message, field::MAPPING).len(), 0);
         let strings = decoded::all(&message, field::STRING);

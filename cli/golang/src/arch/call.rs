@@ -9,7 +9,7 @@ use iced_x86::{
 };
 
 /// Registers of arguments, in the order in which Go's functions take them.
-const ARGUMENTS: [Register; 9] = [
+pub(super) const ARGUMENTS: [Register; 9] = [
     Register::RAX,
     Register::RBX,
     Register::RCX,

@@ -32,6 +32,9 @@ pub struct Frame {
     pub end: u64,
 }
 
+/// Where the bits of a bitmap are, and for how many words.
+type Bits = (u64, u64);
+
 /// Finds frames.
 pub struct Frames<'a, 'm> {
     functions: &'a Functions,
@@ -41,6 +44,8 @@ pub struct Frames<'a, 'm> {
     data: Option<u64>,
     /// Of frames, by where their functions go on.
     sizes: RefCell<HashMap<u64, Option<u64>>>,
+    /// By where a function goes on, and the kind: its bits, and for how many words they are.
+    bitmaps: RefCell<HashMap<(u64, u64), Option<Bits>>>,
 }
 
 impl<'a, 'm> Frames<'a, 'm> {
@@ -49,7 +54,8 @@ impl<'a, 'm> Frames<'a, 'm> {
         let minor = layout.minor;
         let behind = if minor >= WITH_TABLES { 32 } else { 16 };
         let place = layout.module.etypes.place(functions.module).wrapping_add(behind);
-        Self { functions, moment, minor, data: moment.word(place), sizes: RefCell::default() }
+        let (sizes, bitmaps) = Default::default();
+        Self { functions, moment, minor, data: moment.word(place), sizes, bitmaps }
     }
 
     /// From the innermost on, which goes on at `code` and whose stack pointer is `sp`; as far as they are certain.
@@ -81,40 +87,47 @@ impl<'a, 'm> Frames<'a, 'm> {
     /// Whether the runtime takes the word at that address of a frame for a pointer; `None` where it does not say. Words
     /// of variables whose address is taken are not among these.
     pub fn is_pointer(&self, frame: &Frame, at: u64) -> Option<bool> {
-        let (entry, head, tables) = self.functions.head(frame.code)?;
-        let lists = head + if self.minor >= WITH_LINES { 44 } else { 40 };
-        let (count, data) = (self.word(head + 28)?, self.word(lists - 4)? >> 24);
-        let table =
-            (count > WHICH_BITMAP).then(|| self.word(lists + WHICH_BITMAP * 4)).flatten()?;
-        let before = frame.code.saturating_sub(u64::from(frame.code > entry));
-        let which = match table {
-            0 => -1,
-            table => value_at(self.moment, tables.checked_add(table)?, entry, before)?,
-        };
-        // Before the first place that has one, that of the entry holds.
-        let which = u64::try_from(which).unwrap_or(0);
-        let bitmap = |kind: u64| {
-            let own = (data > kind).then(|| self.word(lists + (count + kind) * 4)).flatten()?;
-            let at = self.data?.checked_add(own).filter(|_| own != u64::from(u32::MAX))?;
-            let (maps, words) = (self.word(at)?, self.word(at.checked_add(4)?)?);
-            let is_one = which < maps && words < MOST_WORDS;
-            let bits = at.checked_add(8 + which.checked_mul(words.div_ceil(8))?)?;
-            is_one.then_some((bits, words))
-        };
         if at >= frame.end {
-            let (bits, words) = bitmap(ARGUMENTS)?;
+            let (bits, words) = self.bitmap(frame.code, ARGUMENTS)?;
             let number = (at - frame.end) / 8;
             return (number < words).then(|| self.bit(bits, number))?;
         }
         // Its own words lie below where it keeps the frame pointer of its caller, and that below the address.
         let has_frame = frame.end - 8 > frame.from;
         let top = frame.end - if has_frame { 16 } else { 8 };
-        let (bits, words) = bitmap(OWN)?;
+        let (bits, words) = self.bitmap(frame.code, OWN)?;
         let first = top.checked_sub(words * 8)?;
         match (first..top).contains(&at) {
             true => self.bit(bits, (at - first) / 8),
             false => Some(false),
         }
+    }
+
+    /// Where the bits are that hold at a place of the code, and for how many words.
+    fn bitmap(&self, code: u64, kind: u64) -> Option<Bits> {
+        let look = || self.look_for_bitmap(code, kind);
+        *self.bitmaps.borrow_mut().entry((code, kind)).or_insert_with(look)
+    }
+
+    fn look_for_bitmap(&self, code: u64, kind: u64) -> Option<Bits> {
+        let (entry, head, tables) = self.functions.head(code)?;
+        let lists = head + if self.minor >= WITH_LINES { 44 } else { 40 };
+        let (count, data) = (self.word(head + 28)?, self.word(lists - 4)? >> 24);
+        let table =
+            (count > WHICH_BITMAP).then(|| self.word(lists + WHICH_BITMAP * 4)).flatten()?;
+        let before = code.saturating_sub(u64::from(code > entry));
+        let which = match table {
+            0 => -1,
+            table => value_at(self.moment, tables.checked_add(table)?, entry, before)?,
+        };
+        // Before the first place that has one, that of the entry holds.
+        let which = u64::try_from(which).unwrap_or(0);
+        let own = (data > kind).then(|| self.word(lists + (count + kind) * 4)).flatten()?;
+        let at = self.data?.checked_add(own).filter(|_| own != u64::from(u32::MAX))?;
+        let (maps, words) = (self.word(at)?, self.word(at.checked_add(4)?)?);
+        let is_one = which < maps && words < MOST_WORDS;
+        let bits = at.checked_add(8 + which.checked_mul(words.div_ceil(8))?)?;
+        is_one.then_some((bits, words))
     }
 
     fn bit(&self, bits: u64, number: u64) -> Option<bool> {

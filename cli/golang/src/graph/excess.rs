@@ -13,6 +13,7 @@ use super::{
     heap::{Object, Sum, index},
     objects::{KnownVariables, Objects},
     paths::Paths,
+    quick_hash::QuickMap,
     roots::Holder,
     types::{Slot, What},
     typing::{ObjectType, Shape, is_entries},
@@ -62,7 +63,7 @@ pub fn find(
     paths: &Paths,
     known: KnownVariables<'_>,
 ) -> Vec<Excess> {
-    let mut found = Found { objects, paths, all: HashMap::new() };
+    let mut found = Found { objects, paths, all: HashMap::new(), parts: QuickMap::default() };
     for span in &objects.heap.spans {
         for object in span.first..span.first + span.slots {
             if objects.marks.is_reached(object)
@@ -116,6 +117,8 @@ struct Found<'o, 'a, 'm> {
     paths: &'o Paths,
     /// By the end of a path.
     all: HashMap<(Why, u32), Counted>,
+    /// What of a map values of a type are.
+    parts: QuickMap<u64, Part>,
 }
 
 impl Found<'_, '_, '_> {
@@ -173,20 +176,20 @@ impl Found<'_, '_, '_> {
     }
 
     /// What of a map such an object is.
-    fn part(&self, kind: ObjectType) -> Part {
+    fn part(&mut self, kind: ObjectType) -> Part {
         let types = self.objects.types;
         match kind.shape {
             Shape::Groups => Part::Entries,
             Shape::Tables | Shape::Table => Part::Tables,
             // The runtime notes the types of large ones itself.
-            Shape::Array | Shape::Value => {
+            Shape::Array | Shape::Value => *self.parts.entry(kind.of).or_insert_with(|| {
                 let name = types.get(kind.of).and_then(|of| types.name(&of)).unwrap_or_default();
                 match name.as_str() {
                     "maps.table" | "*maps.table" => Part::Tables,
                     name if is_entries(name) => Part::Entries,
                     _ => Part::None,
                 }
-            }
+            }),
             Shape::Text | Shape::Tiny | Shape::Map | Shape::Chan | Shape::Closure => Part::None,
         }
     }

@@ -33,20 +33,16 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks from these roots on, each in its turn; a shortest way among the same roots. What the `last` objects
-    /// lead to is theirs only where nothing else does.
+    /// Marks from these roots on, those of the first rank first; a shortest way among those of one rank. What the `last`
+    /// objects lead to is theirs only where nothing else does.
     pub fn of(heap: &Heap, references: &References, roots: &[Root], last: &[Object]) -> Self {
         let mut marks = Self { parents: vec![NONE; heap.slots()], reached: Sum::default() };
         let last: QuickSet<Object> = last.iter().copied().collect();
         let mut queue = Vec::new();
         let mut next = Vec::new();
         let mut later = Vec::new();
-        let mut from = 0;
-        while from < roots.len() {
-            let rank = rank(&roots[from]);
-            let to =
-                from + roots[from..].iter().take_while(|root| self::rank(root) == rank).count();
-            for (number, root) in (from..to).zip(&roots[from..to]) {
+        for now in 0..RANKS {
+            for (number, root) in roots.iter().enumerate().filter(|(_, root)| rank(root) == now) {
                 let number = u32::try_from(number).map_or(NONE, |number| number | ROOT);
                 marks.reach(root.target, number, &mut queue);
             }
@@ -62,7 +58,6 @@ impl Marks {
                 }
                 std::mem::swap(&mut queue, &mut next);
             }
-            from = to;
         }
         while !later.is_empty() {
             for object in later.drain(..) {
@@ -107,12 +102,16 @@ impl Marks {
     }
 }
 
+/// How many ranks there are.
+const RANKS: u8 = 4;
+
 /// Roots of one rank are one.
 fn rank(root: &Root) -> u8 {
     use super::roots::Holder::{Finalizer, Stack, Variable};
     match root.holder {
         Variable(_) => 0,
         Finalizer => 1,
+        Stack(..) if root.is_stale => RANKS - 1,
         Stack(..) => 2,
     }
 }

@@ -10,8 +10,8 @@ use super::{
     mark::Marks,
     pointers::Pointers,
     references::{References, Seed},
-    roots::Roots,
-    site::SiteType,
+    roots::{Holder, Root, Roots},
+    site::{SiteType, Stated},
     types::{Modules, Slot, Types},
     typing::{self, Known, Typing},
 };
@@ -50,8 +50,22 @@ pub struct Objects<'a, 'm> {
 /// Variables whose types are known, those of functions too: where a pointer lies, and what it leads to.
 pub type KnownVariables<'k> = &'k dyn Fn(u64) -> Option<Slot>;
 
-/// What the code states that allocated objects, by their stack and size.
-pub type Stated<'s> = &'s dyn Fn(&[u64], u64) -> Option<SiteType>;
+/// Whether a variable of a function, or the runtime's own map of the frame, has a pointer in that word of a stack.
+pub type IsPointer<'k> = &'k dyn Fn(u64) -> bool;
+
+/// What the code of the program states.
+#[derive(Clone, Copy)]
+pub struct ByCode<'s> {
+    /// What was allocated, by the stack and the size.
+    pub allocated: &'s dyn Fn(&[u64], u64) -> Option<SiteType>,
+    /// What variables, and closures, are that lie or begin there.
+    pub set: &'s dyn Fn(&[u64]) -> Stated,
+}
+
+impl ByCode<'_> {
+    /// It is not looked at.
+    pub const NOTHING: Self = Self { allocated: &|_, _| None, set: &|_| Stated::default() };
+}
 
 /// The descriptors of a moment; the graph refers to them.
 pub fn types<'a, 'm>(
@@ -72,8 +86,8 @@ impl<'a, 'm> Objects<'a, 'm> {
         types: &'a Types<'a, 'm>,
         (layout, variables): (&Layout, &Variables),
         goroutines: Vec<Goroutine>,
-        known: KnownVariables<'_>,
-        stated: Stated<'_>,
+        (known, is_pointer): (KnownVariables<'_>, IsPointer<'_>),
+        code: ByCode<'_>,
     ) -> Result<Self, GraphError> {
         let heap = Heap::read(moment, layout, variables)?;
         let pointers = Pointers::new(moment, types, layout, variables)
@@ -81,7 +95,8 @@ impl<'a, 'm> Objects<'a, 'm> {
         let mut references = References::of(moment, &heap, &pointers, types);
         let mut roots =
             Roots::of(moment, layout, variables, &heap, types, &references, &goroutines);
-        let [in_variables, on_stacks] = roots.know(known);
+        let in_interface = |at| Some(types.of_interface(moment.word(at)?)?.at);
+        let [in_variables, on_stacks] = roots.know(known, is_pointer, &in_interface);
         // The runtime's list of goroutines leads to what each waits on: that is rather held by its stack.
         let own = goroutines.iter().filter_map(|one| Some(heap.find(one.at)?.0));
         let own: Vec<Object> = own.collect();
@@ -91,11 +106,22 @@ impl<'a, 'm> Objects<'a, 'm> {
         let stated = || {
             let own = roots.sampled.iter().filter_map(|sampled| {
                 let (size, stack) = sampled.size_and_stack(moment)?;
-                Some((sampled.object, stated(&stack, size)?))
+                Some((sampled.object, (code.allocated)(&stack, size)?))
             });
             own.collect()
         };
-        let known = Known { variables: &in_variables, stated: &stated, on_stacks: &on_stacks };
+        let lead = |root: &Root| match root.holder {
+            Holder::Variable(at) if root.is_start => Some((root.target, at)),
+            Holder::Variable(_) | Holder::Finalizer | Holder::Stack(..) => None,
+        };
+        let lead: Vec<_> = roots.all.iter().filter_map(lead).collect();
+        let known = Known {
+            variables: &in_variables,
+            stated: &stated,
+            on_stacks: &on_stacks,
+            lead: &lead,
+            set: code.set,
+        };
         let minor = layout.minor;
         let typing = Typing::of(moment, &heap, &references, types, seeds, &known, minor);
         // They have told what they tell.

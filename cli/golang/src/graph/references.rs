@@ -182,7 +182,10 @@ impl Scan<'_, '_> {
 
     #[inline]
     fn object(&mut self, span: &Span, how: SpanPointers, bytes: &[u8], slot: u32, object: Object) {
+        // The first word of the value: an interface cannot begin before it.
+        let mut first = 0;
         if let Some(typed) = self.pointers.typed(span, how, bytes, slot) {
+            first = u64::from(typed.from != 0);
             let by = SeedKind::Head(if typed.from == 0 { 0 } else { 8 });
             self.all.seeds.push(Seed { object, of: typed.of, by });
         }
@@ -202,7 +205,7 @@ impl Scan<'_, '_> {
                     all.edges.push(Edge { target, place: number | u32::from(!is_start) });
                     // The first word of an interface counts as no pointer.
                     if is_start
-                        && word > 0
+                        && word > first
                         && let Some(before) = place.and_then(|at| u64_at(bytes, at - 8))
                         && heap.span_at(before).is_none()
                         && let Some(of) = types.of_interface(before)

@@ -8,9 +8,9 @@ use super::{
     goroutine::Goroutine,
     heap::{Heap, Object},
     layout::{Field, Layout, Variables},
-    objects::KnownVariables,
+    objects::{IsPointer, KnownVariables},
     references::{References, Seed, SeedKind},
-    types::{Slot, Types},
+    types::{Slot, Types, What},
 };
 
 /// Blocks of a queue, and specials of a span, that are followed.
@@ -49,6 +49,9 @@ pub struct Root {
     pub is_start: bool,
     /// Where it lies.
     pub holder: Holder,
+    /// Whether it is a word of a stack that neither a variable nor the runtime's own map has: what was there before
+    /// may have left it, also in what is now the stack of another goroutine.
+    pub is_stale: bool,
 }
 
 /// An object that a sample of the profile is of.
@@ -109,8 +112,14 @@ pub struct Roots {
 
 impl Roots {
     /// What leads from variables whose types are known: from those of the program, and from those of functions. These come
-    /// before the other words of their stacks then: what both lead to is rather called by a variable.
-    pub fn know(&mut self, known: KnownVariables<'_>) -> [Vec<(Object, Slot)>; 2] {
+    /// before the other words of their stacks then: what both lead to is rather called by a variable. `in_interface`: the
+    /// type that an interface tells whose first word lies there.
+    pub fn know(
+        &mut self,
+        known: KnownVariables<'_>,
+        is_pointer: IsPointer<'_>,
+        in_interface: &dyn Fn(u64) -> Option<u64>,
+    ) -> [Vec<(Object, Slot)>; 2] {
         let is_stack = |root: &Root| matches!(root.holder, Holder::Stack(..));
         let first = self.all.iter().position(is_stack).unwrap_or(self.all.len());
         let of = |root: &Root| match root.holder {
@@ -123,11 +132,20 @@ impl Roots {
         }
         // Those of one goroutine follow each other.
         let mut others = Vec::new();
-        for root in self.all.drain(first..) {
+        for mut root in self.all.drain(first..) {
             let slot = of(&root);
-            let number = if let Holder::Stack(number, _) = root.holder { number } else { 0 };
+            let (number, at) = match root.holder {
+                Holder::Stack(number, at) => (number, at),
+                Holder::Variable(_) | Holder::Finalizer => (0, 0),
+            };
+            root.is_stale = at != 0 && slot.is_none() && !is_pointer(at);
             others.push(((number, slot.is_none()), root));
-            on_stacks.extend(slot.filter(|_| root.is_start).map(|slot| (root.target, slot)));
+            if let Some(mut slot) = slot.filter(|_| root.is_start) {
+                if slot.what == What::Held {
+                    slot.of = at.checked_sub(8).and_then(in_interface).unwrap_or(0);
+                }
+                on_stacks.push((root.target, slot));
+            }
         }
         others.sort_by_key(|(key, _)| *key);
         self.all.extend(others.into_iter().map(|(_, root)| root));
@@ -173,7 +191,7 @@ impl Search<'_, '_> {
         if !self.heap.is_allocated(target) {
             return None;
         }
-        self.roots.all.push(Root { target, is_start, holder });
+        self.roots.all.push(Root { target, is_start, holder, is_stale: false });
         is_start.then_some(target)
     }
 
@@ -260,7 +278,8 @@ impl Search<'_, '_> {
                     self.roots.finalized.extend(object);
                     for edge in object.map_or(&[][..], |object| references.edges(object)) {
                         let (target, is_start) = (edge.target, edge.is_to_start());
-                        self.roots.all.push(Root { target, is_start, holder: Holder::Finalizer });
+                        let holder = Holder::Finalizer;
+                        self.roots.all.push(Root { target, is_start, holder, is_stale: false });
                     }
                 }
                 Special::Weak => {

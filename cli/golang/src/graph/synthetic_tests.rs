@@ -8,7 +8,7 @@ use super::{
     goroutine::Goroutine,
     heap::Sum,
     layout::{Field, Layout, Variables},
-    objects::{GraphError, Objects, types},
+    objects::{ByCode, GraphError, Objects, types},
     paths::Paths,
     roots::Holder,
     types::Types,
@@ -206,7 +206,14 @@ fn read<'a, 'm>(
     variables: &Variables,
 ) -> Result<Objects<'a, 'm>, GraphError> {
     let goroutines = Goroutine::all(moment, layout, variables);
-    Objects::read(moment, types, (layout, variables), goroutines, &|_| None, &|_, _| None)
+    Objects::read(
+        moment,
+        types,
+        (layout, variables),
+        goroutines,
+        (&|_| None, &|_| true),
+        ByCode::NOTHING,
+    )
 }
 
 fn named(holder: &Holder) -> Vec<String> {

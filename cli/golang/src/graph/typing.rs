@@ -2,6 +2,8 @@
 //! pointers. A type that does not agree with the size of the object, or with whether it has pointers, is
 //! not believed.
 
+mod by_code;
+
 use heapattach_census::Moment;
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
     heap::{Heap, Object, index},
     quick_hash::QuickMap,
     references::{Edge, References, Seed, SeedKind},
-    site::SiteType,
+    site::{SiteType, Stated},
     span::Span,
     types::{Descriptor, Kind, Slot, Types, What},
 };
@@ -83,6 +85,11 @@ struct Spread<'a, 'm> {
     typing: Typing,
     numbers: QuickMap<ObjectType, u32>,
     queue: Vec<Object>,
+    closures: Vec<Object>,
+    /// The type whose values the directory of a map has, once it was seen.
+    table_pointer: Option<u64>,
+    /// The last type that was found to be another.
+    other: u64,
 }
 
 /// What is known besides.
@@ -93,6 +100,10 @@ pub struct Known<'k> {
     pub stated: &'k dyn Fn() -> Vec<(Object, SiteType)>,
     /// What variables of functions lead to: a pointer into the beginning of a larger object looks like one to it.
     pub on_stacks: &'k [(Object, Slot)],
+    /// What variables lead to, and where they lie.
+    pub lead: &'k [(Object, u64)],
+    /// What the code states that sets variables, and makes closures.
+    pub set: &'k dyn Fn(&[u64]) -> Stated,
 }
 
 impl Typing {
@@ -108,17 +119,39 @@ impl Typing {
         minor: u32,
     ) -> Self {
         let typing = Self { own: vec![0; heap.slots()], kinds: Vec::new(), minor };
-        let (numbers, queue) = Default::default();
-        let mut spread = Spread { moment, heap, references, types, minor, typing, numbers, queue };
+        let (numbers, queue, closures, table_pointer, other) = Default::default();
+        let mut spread = Spread {
+            moment,
+            heap,
+            references,
+            types,
+            minor,
+            typing,
+            numbers,
+            queue,
+            closures,
+            table_pointer,
+            other,
+        };
         let is_head = |seed: &&Seed| matches!(seed.by, SeedKind::Head(_));
-        references.seeds.iter().filter(is_head).for_each(|seed| spread.seed(seed));
+        let mut directories = Vec::new();
+        for seed in references.seeds.iter().filter(is_head) {
+            match spread.is_table_pointer(seed.of) {
+                true => directories.push(*seed),
+                false => spread.seed(seed),
+            }
+        }
         let others = references.seeds.iter().chain(seeds).filter(|seed| !is_head(seed));
         others.for_each(|seed| spread.seed(seed));
         known.variables.iter().for_each(|(object, slot)| spread.lead(*object, slot));
         spread.follow();
         (known.stated)().into_iter().for_each(|(object, of)| spread.state(object, of));
         spread.follow();
+        spread.by_code(known);
         known.on_stacks.iter().for_each(|(object, slot)| spread.lead(*object, slot));
+        spread.follow();
+        // Of maps that nothing with a type leads to.
+        directories.iter().for_each(|seed| spread.seed(seed));
         spread.follow();
         spread.typing
     }
@@ -176,7 +209,8 @@ impl Spread<'_, '_> {
                         }
                     }
                 }
-                Shape::Text | Shape::Tiny | Shape::Closure => {}
+                Shape::Closure => self.closures.push(object),
+                Shape::Text | Shape::Tiny => {}
             }
         }
     }
@@ -208,14 +242,21 @@ impl Spread<'_, '_> {
                 let shape = if is_one { Shape::Value } else { Shape::Array };
                 self.set(seed.object, ObjectType { shape, of: of.at });
             }
-            SeedKind::Interface if !of.is_direct => self.value(seed.object, &of),
-            // The interface has the value itself, which is a pointer.
-            SeedKind::Interface => {
-                let flat = self.types.flat(&of);
-                if let [slot] = &flat.slots[..] {
-                    self.lead(seed.object, slot);
-                }
-            }
+            SeedKind::Interface => self.of_interface(seed.object, &of),
+        }
+    }
+
+    /// An interface that has a value of a type leads to an object.
+    fn of_interface(&mut self, object: Object, of: &Descriptor) {
+        if !of.is_direct {
+            return self.value(object, of);
+        }
+        // It has the value itself, which is a pointer.
+        let flat = self.types.flat(of);
+        if let [slot] = &flat.slots[..]
+            && slot.what != What::Held
+        {
+            self.lead(object, slot);
         }
     }
 
@@ -239,7 +280,12 @@ impl Spread<'_, '_> {
             What::Map => self.set(object, ObjectType { shape: Shape::Map, of: slot.of }),
             What::Chan => self.set(object, ObjectType { shape: Shape::Chan, of: slot.of }),
             What::Func => self.set(object, ObjectType { shape: Shape::Closure, of: slot.of }),
-            What::Text | What::Held | What::Unknown => {}
+            What::Held => {
+                if let Some(of) = of() {
+                    self.of_interface(object, &of);
+                }
+            }
+            What::Text | What::Unknown => {}
         }
     }
 
@@ -297,8 +343,18 @@ impl Spread<'_, '_> {
             let Some(offset) = edge.offset().checked_sub(from) else { continue };
             if let Some(slot) = flat.at(offset % of.size) {
                 self.lead(edge.target, slot);
+                if self.typing.number(edge.target) == 0 && self.is_node(slot) {
+                    self.value(edge.target, &of);
+                }
             }
         }
+    }
+
+    /// Whether it leads to what begins like a node of a `sync.Map`, from go1.24 on: an inner node, as the one that has it,
+    /// or an entry, which is smaller.
+    fn is_node(&self, slot: &Slot) -> bool {
+        let name = || self.types.name(&self.types.get(slot.of)?);
+        slot.what == What::One && name().is_some_and(|name| name.starts_with("sync.node["))
     }
 
     /// What the head of a map leads to.
@@ -312,13 +368,35 @@ impl Spread<'_, '_> {
             Some(0) => self.groups_at(object, MAP_TABLES, of),
             Some(_) => {
                 for edge in self.references.edges(object) {
-                    if edge.offset() == MAP_TABLES {
-                        self.assign(*edge, ObjectType { shape: Shape::Tables, of });
+                    if edge.offset() == MAP_TABLES && self.is_to_value(object, *edge) {
+                        self.set(edge.target, ObjectType { shape: Shape::Tables, of });
                     }
                 }
             }
             None => {}
         }
+    }
+
+    /// Whether an edge leads to where the value of an object begins, which may have its type before it.
+    fn is_to_value(&self, object: Object, edge: Edge) -> bool {
+        let word = self.heap.place(object).checked_add(edge.offset());
+        let word = word.and_then(|at| self.moment.word(at));
+        let begin = self.heap.place(edge.target);
+        word == Some(begin + head(self.heap.span_of(edge.target), self.minor))
+    }
+
+    /// Whether it is what the directory of a map has many of: a map that leads there tells more than that.
+    fn is_table_pointer(&mut self, of: u64) -> bool {
+        if self.minor < SWISS || self.table_pointer.is_some() || self.other == of {
+            return self.minor >= SWISS && self.table_pointer == Some(of);
+        }
+        let name = self.types.get(of).and_then(|of| self.types.name(&of));
+        if name.is_some_and(|name| name == "*maps.table") {
+            self.table_pointer = Some(of);
+            return true;
+        }
+        self.other = of;
+        false
     }
 
     fn groups_at(&mut self, object: Object, offset: u64, of: u64) {

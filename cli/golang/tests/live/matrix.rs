@@ -15,7 +15,7 @@ use heapattach_golang::{
     graph::{
         goroutine::Goroutine,
         heap::Sum,
-        objects::{self, Objects},
+        objects::{self, ByCode, Objects},
     },
 };
 use heapattach_process::memory::Memory;
@@ -72,10 +72,16 @@ fn look(teller: &Teller, with_debug_data: bool) -> Found {
         let objects = go.runtime(moment, &named).map_err(why).and_then(|runtime| {
             let (layout, variables) = (&runtime.layout, &runtime.variables);
             let types = objects::types(moment, layout, variables);
-            let nothing = &|_: &[u64], _| None;
             let goroutines = Goroutine::all(moment, layout, variables);
             let of = (layout, variables);
-            let objects = Objects::read(moment, &types, of, goroutines, &|_| None, nothing);
+            let objects = Objects::read(
+                moment,
+                &types,
+                of,
+                goroutines,
+                (&|_| None, &|_| true),
+                ByCode::NOTHING,
+            );
             objects.map(|objects| objects.heap.counted).map_err(|error| error.to_string())
         });
         let buckets = go.profile(moment, &named).map_err(why).and_then(|mut profile| {

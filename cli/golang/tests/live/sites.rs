@@ -8,8 +8,8 @@ use heapattach_golang::{
     Go, dwarf,
     graph::{
         goroutine::Goroutine,
-        objects::{self, Objects},
-        site::{Code, Sites},
+        objects::{self, ByCode, Objects},
+        site::{Code, Sites, stated},
         types::{Slot, What},
     },
     profile,
@@ -22,6 +22,9 @@ use super::{
 
 /// Part of all buckets whose type must be told.
 const LEAST_PERCENT: usize = 95;
+
+/// Of 1,000 bytes of its objects so many have a type at least, stripped or not.
+const LEAST_TYPED: u64 = 980;
 
 /// Memory that does not change.
 struct Still<'a, 'm>(&'a Moment<'m>);
@@ -64,20 +67,25 @@ fn look(compiler: &Compiler, flags: &'static [&'static str]) -> (usize, Said, Sa
         let range = |code| go.functions.range(code);
         let code = Code { name: &name, range: &range };
         let sites = Sites::new(moment, code, &types, go.release.minor);
-        let read = |stated: objects::Stated<'_>| {
+        let read_with = |known: objects::KnownVariables<'_>, code: ByCode<'_>| {
             let goroutines = Goroutine::all(moment, layout, variables);
-            let of = (layout, variables);
-            Objects::read(moment, &types, of, goroutines, &known, stated).expect("its objects")
+            let (of, is_pointer): (_, objects::IsPointer<'_>) = ((layout, variables), &|_| true);
+            Objects::read(moment, &types, of, goroutines, (known, is_pointer), code)
+                .expect("its objects")
         };
+        let read = |code: ByCode<'_>| read_with(&known, code);
         // By what memory and debug data tell, without the code.
-        let objects = read(&|_, _| None);
-        let with_code = read(&|stack, size| sites.allocates_itself(stack, size));
+        let objects = read(ByCode::NOTHING);
+        let allocated = |stack: &[u64], size| sites.allocates_itself(stack, size);
+        let with_sites = read(ByCode { allocated: &allocated, ..ByCode::NOTHING });
+        let set = |wanted: &[u64]| stated(&sites, &go.functions.text, wanted);
+        let with_code = read(ByCode { allocated: &allocated, set: &set });
         let typed = |objects: &Objects<'_, '_>| {
             let all = objects.kinds().into_iter().filter(|(kind, _)| *kind > 0);
             let bytes: u64 = all.map(|(_, sum)| sum.bytes).sum();
             bytes * 1000 / objects.marks.reached.bytes.max(1)
         };
-        let parts = [typed(&objects), typed(&with_code)];
+        let parts = [typed(&objects), typed(&with_sites), typed(&with_code)];
         let mut profile = go.profile(moment, &named).expect("it is known");
         let reading = profile.read(&Still(moment)).expect("it is still");
         let text = go.functions.text.start;
@@ -102,10 +110,27 @@ fn look(compiler: &Compiler, flags: &'static [&'static str]) -> (usize, Said, Sa
                 by_object.insert(key.clone(), name);
             }
         }
-        println!("  {flags:?}: {parts:?} of 1000 bytes have a type, without and with the code");
-        assert!(parts[1] >= parts[0], "{parts:?}");
+        println!(
+            "  {flags:?}: {parts:?} of 1000 bytes have a type: without the code, with what it allocates, with what it sets"
+        );
+        assert!(parts.is_sorted() && parts[2] >= LEAST_TYPED, "{parts:?}");
+        if debug.is_some() {
+            // As it would be told without debug data.
+            let blind = read_with(&|_| None, ByCode { allocated: &allocated, set: &set });
+            hold_to_debug_data(&objects, &blind);
+        }
         (reading.buckets.len(), by_code, by_object)
     })
+}
+
+/// No object is of another type by the code than by debug data.
+fn hold_to_debug_data(objects: &Objects<'_, '_>, blind: &Objects<'_, '_>) {
+    let all = objects.heap.spans.iter().flat_map(|span| span.first..span.first + span.slots);
+    let both = all.filter_map(|object| Some((blind.name(object)?, objects.name(object)?)));
+    let both: Vec<(String, String)> = both.collect();
+    let wrong: Vec<_> = both.iter().filter(|(by_code, own)| !is_same(by_code, own)).collect();
+    println!("  {} objects typed by both, {} of them different", both.len(), wrong.len());
+    assert!(wrong.is_empty() && both.len() > 1000, "{:?}", &wrong[..wrong.len().min(20)]);
 }
 
 /// What belongs to a map, a channel, a closure or a string is called by several names.

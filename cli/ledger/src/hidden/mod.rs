@@ -10,7 +10,7 @@ mod rules;
 
 use heapattach_text::{
     glob,
-    module_name::{is_generated, is_script},
+    module_name::{JAVA, is_generated, is_script},
 };
 
 use crate::FrameReport;
@@ -113,11 +113,20 @@ impl Hidden {
         let is_interpreter = || self.interpreters.iter().any(|rule| glob::matches(rule, module));
         match () {
             () if self.hides(frame) => Part::Hidden,
-            () if is_script(&frame.module) => Part::Script,
+            () if frame.module == JAVA => self.part_of_generated(frame),
+            () if is_script(&frame.module) => self.part_of_script(frame),
             () if is_generated(&frame.module) => self.part_of_generated(frame),
             () if is_interpreter() => Part::Interpreter,
             () => Part::Other,
         }
+    }
+
+    /// The same of code that an interpreter has frames of: what comes with the language passes requests on.
+    fn part_of_script(&self, frame: &FrameReport) -> Part {
+        let is_languages = frame.file.as_ref().is_some_and(|file| {
+            rules::SOURCES_OF_LANGUAGES.iter().any(|rule| glob::matches(rule, file))
+        });
+        if is_languages && !self.interpreters.is_empty() { Part::Interpreter } else { Part::Script }
     }
 
     /// The same of generated code: of what has no name nothing more is known than of an interpreter's own.
@@ -302,6 +311,17 @@ mod tests {
             (None, None, Part::Interpreter),
         ] {
             assert_eq!(part(function, file), expected, "{function:?}");
+        }
+        for (file, expected) in
+            [("/srv/a.js", Part::Script), ("node:internal/buffer", Part::Interpreter)]
+        {
+            let frame = FrameReport {
+                module: heapattach_text::module_name::JAVASCRIPT.to_owned(),
+                function: Some("createUnsafeBuffer".to_owned()),
+                file: Some(file.to_owned()),
+                ..FrameReport::default()
+            };
+            assert_eq!(Hidden::default().part(&frame), expected, "{file}");
         }
         let nothing = FrameReport { module: "[anon:v8]".to_owned(), ..FrameReport::default() };
         assert_eq!(Hidden::new(&["none".to_owned()]).part(&nothing), Part::Other);

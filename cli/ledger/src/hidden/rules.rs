@@ -112,6 +112,7 @@ pub const INTERPRETERS: &[&str] = &[
     "libextnet.so", "libinstrument.so", "libmanagement*.so",
     "php", "php7*", "php8*", "php-fpm*", "php-cgi*", "phpdbg*", "libphp*.so",
     "ruby", "ruby2*", "ruby3*", "libruby*.so*", "perl", "perl5*", "libperl.so*",
+    "lua", "lua5*", "liblua*.so*",
 ];
 
 /// Generated code that is the engine's own: of V8, and of Java's virtual machine.

@@ -22,12 +22,12 @@ pub fn request(labels: &Labels, window: &Window<'_>) -> Request {
         name => Some((name, value)),
     });
     let labels: Vec<_> = labels.collect();
-    let Window { ledger, rows, time_nanos, duration_nanos, .. } = *window;
+    let Window { ledger, rows, time_nanos, duration_nanos, names, .. } = *window;
     let mut most = SAMPLES;
     loop {
         let (rows, _) = fold(rows.to_vec(), most);
         let began_ns = time_nanos.saturating_sub(duration_nanos);
-        let sent = SentRows { ledger, rows: &rows, began_ns, lasted_ns: duration_nanos };
+        let sent = SentRows { ledger, rows: &rows, began_ns, lasted_ns: duration_nanos, names };
         let body = request_rows(&sent, &labels);
         if body.len() <= BYTES || rows.len() <= 1 {
             return Request {

@@ -3,6 +3,7 @@
 //! Parca takes every type of a profile that has a duration for what happened in that time, and calls it `delta`: what is
 //! in use comes in a profile without one.
 
+use heapattach_export::Names;
 use serde_json::json;
 
 use super::Request;
@@ -24,6 +25,8 @@ pub fn request(labels: &Labels, window: &Window<'_>) -> Request {
     let allocated = window.pprof(ALLOCATED, "alloc_space", true, LIMITS);
     let samples = [live, allocated].map(|profile| json!({ "rawProfile": base64(&profile) }));
     let series = json!({ "labels": { "labels": labels }, "samples": samples });
-    let body = json!({ "series": [series], "normalized": false }).to_string().into_bytes();
+    // It looks names up by addresses as they come: these are those of the file then.
+    let is_normalized = window.names == Names::ByServer;
+    let body = json!({ "series": [series], "normalized": is_normalized }).to_string().into_bytes();
     Request { kind: "application/json", is_compressed: false, body }
 }

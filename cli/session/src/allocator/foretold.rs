@@ -55,13 +55,14 @@ impl Foretold {
 /// Whole pages that are free: known block by block.
 fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
     let options = HeapOptions {
-        snapshot: Snapshot::Fork,
+        snapshot: Snapshot::Auto,
         max_pause: most,
         unreachable: false,
         holders: WithHolders::No,
         filter: HeapFilter::default(),
         who_holds: None,
         go_holders: 0,
+        for_paths: None,
         waste: None,
         arena: None,
         not_written: false,

@@ -34,10 +34,7 @@ mod suppressed;
 mod watch;
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, atomic::AtomicBool},
     thread,
 };
 
@@ -71,7 +68,7 @@ use growth_watch::GrowthMeasure;
 use looked::{Looked, free, lock};
 use options::CheckOptions;
 use patience::Patience;
-use program::mail::Mail;
+use program::mail::{Mail, requested};
 use reading::Reading;
 use rounds::Rounds;
 use watch::{Beside, meet_exec};
@@ -290,7 +287,7 @@ impl<'a> Inspection<'a> {
             };
             let mut end = self.watch(line, session, &mut beside, exit_watch.as_deref_mut());
             let counted = clock.elapsed();
-            mail.request(shared_notes.checks.load(Relaxed));
+            mail.request(requested(&shared_notes));
             mail.look(session, counted);
             if self.will.is_some()
                 && let Some(title) = target.process.title()

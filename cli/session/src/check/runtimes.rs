@@ -1,7 +1,7 @@
 //! The runtimes of a target that do not free at exit what they allocated themselves.
 
 use heapattach_injector::target::Target;
-use heapattach_process::proc::maps;
+use heapattach_process::{proc::maps, told_loader};
 
 use crate::runtimes::Signs;
 use heapattach_report::suppression::runtime::{KINDS, Runtime};
@@ -27,6 +27,6 @@ pub(super) fn of(target: &Target) -> Vec<Runtime> {
 fn program(target: &Target) -> Option<String> {
     let text = target.process.read("maps").ok()?;
     let maps = maps::parse(&text).ok()?;
-    let headers = target.process.auxv().ok()?.phdr?;
+    let headers = told_loader::auxv(&target.process).ok()?.phdr?;
     Some(maps::covering(&maps, headers)?.label().to_string_lossy().into_owned())
 }

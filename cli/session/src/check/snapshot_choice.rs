@@ -209,21 +209,25 @@ fn best(load: &Load, limit: Duration, means: &Means) -> (Method, Option<String>)
     if copies && load.resident <= MOST_COPIED {
         return (Method::Copy, None);
     }
-    let cloned = load.estimate(Method::Fork);
-    let early = Some(Method::Early).filter(|&early| {
-        means.not_early.is_none()
-            && load.objection(early).is_none()
-            && load.estimate(early) <= limit
-    });
-    match (load.objection(Method::Fork), early) {
-        (None, Some(early)) if cloned > limit => {
-            (early, Some(format!("a clone would stop it for about {}", time(cloned))))
-        }
-        (None, _) => (Method::Fork, None),
+    match (load.objection(Method::Fork), early_instead(load, limit, means)) {
         (Some(why), _) if copies => (Method::Copy, Some(why)),
-        (Some(why), Some(early)) => (early, Some(why)),
+        (_, Some(why)) => (Method::Early, Some(why)),
+        (None, None) => (Method::Fork, None),
         (Some(why), None) => (Method::Stop, Some(why)),
     }
+}
+
+/// Why memory is copied early and not cloned, where that is to be.
+pub fn early_instead(load: &Load, limit: Duration, means: &Means) -> Option<String> {
+    let early = Method::Early;
+    if means.not_early.is_some() || load.objection(early).is_some() || load.estimate(early) > limit
+    {
+        return None;
+    }
+    let cloned = load.estimate(Method::Fork);
+    let slow =
+        (cloned > limit).then(|| format!("a clone would stop it for about {}", time(cloned)));
+    load.objection(Method::Fork).or(slow)
 }
 
 fn lines(text: &[u8]) -> u64 {

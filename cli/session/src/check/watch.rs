@@ -1,9 +1,6 @@
 //! The time from the attach to the moment of the check.
 
-use std::{
-    sync::atomic::Ordering::Relaxed,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use heapattach_injector::{
     family::{Attendant, Event},
@@ -16,8 +13,14 @@ use crate::{
 };
 
 use super::{
-    Inspection, end::End, growth_watch::GrowthMeasure, looked::lock, options::When,
-    program::mail::Mail, reading::Reading, rounds::Rounds,
+    Inspection,
+    end::End,
+    growth_watch::GrowthMeasure,
+    looked::lock,
+    options::When,
+    program::mail::{Mail, requested},
+    reading::Reading,
+    rounds::Rounds,
 };
 
 /// The link map is looked at so often.
@@ -115,7 +118,7 @@ impl<'a> Inspection<'a> {
                 let writers = session.stream.writers(&target.memory);
                 shared_notes.ring_owners.look(&target.process, &target.memory, &writers, false);
                 session.stream.place_stacks(&target.process, &target.memory);
-                mail.request(shared_notes.checks.load(Relaxed));
+                mail.request(requested(shared_notes));
                 mail.look(session, rounds.elapsed());
                 next_threads = Instant::now() + THREADS;
             }

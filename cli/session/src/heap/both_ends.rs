@@ -21,7 +21,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{HeapOptions, cold::Watching, take, take_after};
+use super::{HeapOptions, cold::Watching, progress::Progress, take, take_after};
 use crate::fork;
 
 /// Longer results are none.
@@ -65,7 +65,8 @@ fn take_watched(
     });
     let (cold, error) = ended.map_or_else(|(_, why)| (None, Some(why)), |cold| (Some(cold), None));
     let report = CensusReport::new(target.process.pid(), target.process.command());
-    let mut report = take_after(target, options, (cold.map(Arc::new), &Arc::default()), report);
+    let mut report =
+        take_after(target, options, (cold.map(Arc::new), &Progress::default()), report);
     if error.is_some() {
         report.cold = Some(ColdReport { error, ..ColdReport::default() });
     }

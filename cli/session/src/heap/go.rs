@@ -19,11 +19,11 @@ use heapattach_golang::{
         excess::{self, Excess, Why},
         goroutine::Goroutine,
         heap::Sum,
-        objects::{self, Objects},
+        objects::{self, ByCode, Objects},
         paths::Paths,
         roots::Holder,
         sampled::{self, Joined},
-        site::{Code, Estimated, OfType, Sites, by_type},
+        site::{Code, Estimated, OfType, Sites, by_type, stated},
         types::{Slot, What},
         waiting,
         walker::Runtime,
@@ -134,14 +134,17 @@ impl<'a, 'm> Go<'a, 'm> {
         let minor = self.found.release.minor;
         let (name, range) = (|code| self.function(code), |code| self.found.functions.range(code));
         let sites = Sites::new(self.moment, Code { name: &name, range: &range }, &types, minor);
-        let stated = |stack: &[u64], size| sites.allocates_itself(stack, size);
+        let allocated = |stack: &[u64], size| sites.allocates_itself(stack, size);
+        let set = |wanted: &[u64]| stated(&sites, &self.found.functions.text, wanted);
+        let code = ByCode { allocated: &allocated, set: &set };
         let of = (layout, variables);
-        match Objects::read(self.moment, &types, of, goroutines, &known, &stated) {
+        let is_pointer = |at| stacks.is_pointer_at(at);
+        match Objects::read(self.moment, &types, of, goroutines, (&known, &is_pointer), code) {
             Ok(objects) => {
                 let of = Beside { runtime, sites: &sites, known: &known, stacks: &stacks };
                 told.classes = self.fill(&objects, of, options, &mut told.heap);
                 let before = Instant::now();
-                told.holders = self.holders(&objects, options);
+                told.holders = self.holders(&objects, options, &stacks);
                 within = before.elapsed();
             }
             Err(error) => told.heap.error = Some(error.to_string()),
@@ -150,17 +153,27 @@ impl<'a, 'm> Go<'a, 'm> {
         told
     }
 
-    fn holders(&self, objects: &Objects<'_, '_>, options: &HeapOptions) -> Option<HoldersReport> {
+    fn holders(
+        &self,
+        objects: &Objects<'_, '_>,
+        options: &HeapOptions,
+        stacks: &Stacks<'_, '_>,
+    ) -> Option<HoldersReport> {
         let is_wanted = match options.holders {
             WithHolders::No => false,
             WithHolders::IfSmall => objects.heap.slots() <= FEW_OBJECTS,
             WithHolders::Yes => true,
         };
-        // Of a variable, not of each field; and of a function, whose variables often lead to the same.
-        let name = &mut |holder: &Holder| match holder {
-            Holder::Stack(number, at) => self.on_stack(&objects.goroutines, *number, *at),
-            Holder::Variable(at) => self.variable(*at).into_iter().next().unwrap_or_default(),
-            Holder::Finalizer => FINALIZER.to_owned(),
+        // Of a variable, not of each field. Variables of a function often lead to the same: that is the function's.
+        let name = &mut |holder: &Holder| {
+            let own = self.root(holder, &objects.goroutines, stacks).into_iter().take(1);
+            let function = match holder {
+                Holder::Stack(number, at) => Some(self.on_stack(&objects.goroutines, *number, *at)),
+                Holder::Variable(_) | Holder::Finalizer => None,
+            };
+            let mut names: Vec<String> = function.into_iter().chain(own).collect();
+            names.dedup();
+            names
         };
         is_wanted.then(|| go_holders::report(objects, &options.filter, name))
     }

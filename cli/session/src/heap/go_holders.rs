@@ -7,7 +7,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use heapattach_golang::graph::{heap::index, objects::Objects, roots::Holder};
-use heapattach_reach::{Above, Amount, Holding, Links, RootKind, RootWord, rows};
+use heapattach_reach::{Above, Amount, Group, Holding, Links, RootKind, RootWord, rows};
 use heapattach_report::HoldersReport;
 
 use super::{
@@ -47,6 +47,16 @@ struct Groups {
 }
 
 impl Groups {
+    /// The group of the last of these names, each of which is a part of the one before.
+    fn of(&mut self, kind: RootKind, names: impl IntoIterator<Item = String>) -> Group {
+        let mut own = None;
+        for name in names {
+            let number = self.number(kind, name);
+            own = Some(Group { number, within: own.map(|above: Group| above.number) });
+        }
+        own.unwrap_or_else(|| Group { number: self.number(kind, String::new()), within: None })
+    }
+
     fn number(&mut self, kind: RootKind, name: String) -> u32 {
         let name = if self.names.len() < MOST { name } else { "others".to_owned() };
         *self.by_name.entry((kind, name)).or_insert_with_key(|key| {
@@ -93,21 +103,18 @@ impl Classes {
     }
 }
 
-/// Who holds what; `name` tells what a root is called.
+/// Who holds what; `name` tells what a root is called: a function, and the variable of it.
 pub(super) fn report(
     objects: &Objects<'_, '_>,
     filter: &HeapFilter,
-    name: &mut dyn FnMut(&Holder) -> String,
+    name: &mut dyn FnMut(&Holder) -> Vec<String>,
 ) -> HoldersReport {
     let began = Instant::now();
     let (is_goroutine, words) = roots(objects);
     let mut groups = Groups::default();
     let mut group = |word: &RootWord| match objects.roots.all.get(place(word.at)) {
-        Some(root) => {
-            let kind = kind(&root.holder);
-            groups.number(kind, name(&root.holder))
-        }
-        None => groups.number(RootKind::Globals, GOROUTINES.to_owned()),
+        Some(root) => groups.of(kind(&root.holder), name(&root.holder)),
+        None => groups.of(RootKind::Globals, [GOROUTINES.to_owned()]),
     };
     let size = |object| objects.heap.span_of(object).size;
     let pointers = Pointers { objects, is_goroutine: &is_goroutine };
@@ -154,7 +161,9 @@ fn roots(objects: &Objects<'_, '_>) -> (Vec<bool>, Vec<RootWord>) {
     }
     for (number, root) in (0..).zip(&objects.roots.all) {
         if !is_goroutine[index(root.target)] {
-            words.push(RootWord { at: number, block: root.target, kind: kind(&root.holder) });
+            // What a variable leads to is not held by a word that may be left over.
+            let kind = if root.is_stale { RootKind::Registers } else { kind(&root.holder) };
+            words.push(RootWord { at: number, block: root.target, kind });
         }
     }
     (is_goroutine, words)

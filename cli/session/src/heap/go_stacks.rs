@@ -82,6 +82,13 @@ impl<'a, 'm> Stacks<'a, 'm> {
         self.is_pointer(own, callee, at).then(|| local.pointer_at(place)).flatten()
     }
 
+    /// Whether a variable has the word that lies there, or the runtime takes it for a pointer, or neither is told.
+    pub(super) fn is_pointer_at(&self, at: u64) -> bool {
+        let Some((own, callee)) = self.frames_at(at) else { return true };
+        let has_local = || matches!(self.at(at), Some(Place::Local(..)));
+        self.is_pointer(own, callee, at) || has_local()
+    }
+
     fn is_pointer(&self, own: &Frame, callee: Option<&Frame>, at: u64) -> bool {
         let own = self.frames.is_pointer(own, at) == Some(true);
         own || callee.is_some_and(|callee| self.frames.is_pointer(callee, at) == Some(true))

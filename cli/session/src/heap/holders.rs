@@ -134,7 +134,8 @@ pub(super) fn told(rows: &[Row], names: &Names<'_>, filter: &HeapFilter) -> Vec<
         let row = &rows[index];
         HolderRow {
             before: row.above.and_then(|above| numbers.get(&above).copied()),
-            root: names.root(row.first),
+            // A variable below its function is no other root.
+            root: names.root(row.first).filter(|_| row.above.is_none()),
             name: names.name(row.label).to_owned(),
             own: row.own,
             retained: row.all,

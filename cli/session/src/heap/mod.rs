@@ -36,7 +36,7 @@ pub use wanted::{HeapFilter, Sizes, WhoHolds};
 
 use std::{
     os::unix::net::UnixStream,
-    sync::{Arc, atomic::AtomicU64},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -50,7 +50,7 @@ use heapattach_census::{
 };
 use heapattach_injector::{
     attach::AttachError,
-    moment::{self, Area, KeepError},
+    moment::{self, Area, KeepError, unseen_writes},
     target::{StopError, Stopped, Target},
 };
 use heapattach_process::{presence::Presence, proc::Process};
@@ -109,6 +109,9 @@ pub struct HeapOptions {
     pub who_holds: Option<WhoHolds>,
     /// So many of what holds the objects of a Go program are kept, the largest.
     pub go_holders: usize,
+    /// Of a program of Go, whose objects tell paths themselves: whether holders, and types by debug data, are wanted
+    /// all the same, if paths are.
+    pub for_paths: Option<(WithHolders, bool)>,
     /// Whether blocks that do not say their class are named by debug data and by what holds them; not in a stop.
     pub typed: bool,
     /// How the bytes of blocks are looked at for what may be waste, if they are.
@@ -207,7 +210,7 @@ fn take_telling(target: &Target, options: &HeapOptions, progress: &Progress) -> 
         Err((status, error)) => return report.failed(status, error),
     };
     report.moment.stopped_us = cold.as_ref().map_or(0.0, |cold| cold.stopped_us);
-    take_after(target, options, (cold, &progress.read), report)
+    take_after(target, options, (cold, progress), report)
 }
 
 /// The moment, after it was watched what is written, or was not.
@@ -223,9 +226,8 @@ fn take_after(
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &before, &mut report),
         Snapshot::Early => early::take(target, options, &before, &mut report),
-        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
-            by_a_clone(target, options, &before, &mut report)
-        }
+        Snapshot::Auto => best(target, options, &before, &mut report),
+        Snapshot::Copy | Snapshot::Fork => by_a_clone(target, options, &before, &mut report),
     };
     match result {
         Ok(()) => report,
@@ -235,8 +237,32 @@ fn take_after(
 
 type Failed = (Status, String);
 
-/// What was watched before the moment, and where it is counted what is read.
-type Before<'p> = (Option<Arc<Cold>>, &'p Arc<AtomicU64>);
+/// What was watched before the moment, and who is told how far it is.
+type Before<'p> = (Option<Arc<Cold>>, &'p Progress);
+
+/// By a clone; where that would stop the process for too long, its memory is copied while it runs.
+fn best(
+    target: &Target,
+    options: &HeapOptions,
+    before: &Before<'_>,
+    report: &mut CensusReport,
+) -> Result<(), Failed> {
+    let load = Load::of(&target.process);
+    let means = Means { clone: true, not_early: unseen_writes(&target.process) };
+    report.moment.why = snapshot_choice::early_instead(&load, options.max_pause, &means);
+    if report.moment.why.is_none() {
+        return by_a_clone(target, options, before, report);
+    }
+    match early::take(target, options, before, report) {
+        Err((Status::Refused | Status::Failed, not_early)) => {
+            report.moment.why = None;
+            let not_early = not_early.replace(" (target: untouched)", "");
+            by_a_clone(target, options, before, report)
+                .map_err(|(status, error)| (status, format!("{not_early}; {error}")))
+        }
+        taken => taken,
+    }
+}
 
 /// The usual way.
 fn by_a_clone(
@@ -393,6 +419,13 @@ fn walk_memory(
         all.retain(|walker| has_musl || !walker.is_musl_only());
         all.push(runtime);
     }
+    let is_told = matches!(&go, Some(Ok(Go { runtime: Ok(_), .. })));
+    let of_paths = options.for_paths.filter(|_| is_told).map(|(holders, typed)| HeapOptions {
+        holders,
+        typed,
+        ..options.clone()
+    });
+    let options = of_paths.as_ref().unwrap_or(options);
     let census = Census::take(&moment, &all);
     let is_small = seen.resident() <= SMALL;
     let waste = options.waste.filter(|look| !look.if_small || is_small);

@@ -45,10 +45,15 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Whether the command still waits for the result.
+    pub fn is_wanted(&self) -> bool {
+        !self.is_alone.load(Relaxed)
+    }
+
     /// Waits; whether it was for the whole time.
     pub fn wait(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
-        while !self.is_alone.load(Relaxed) {
+        while self.is_wanted() {
             let left = end.saturating_duration_since(Instant::now());
             self.left.store(u64::try_from(left.as_millis()).unwrap_or(u64::MAX), Relaxed);
             if left.is_zero() {

@@ -62,8 +62,8 @@ impl Seen {
     }
 
     /// The same, with what was watched before, and the bytes that are read counted there.
-    pub(super) fn after(self, (cold, read): &Before<'_>) -> Self {
-        Self { read: Arc::clone(read), cold: cold.clone(), ..self }
+    pub(super) fn after(self, (cold, progress): &Before<'_>) -> Self {
+        Self { read: Arc::clone(&progress.read), cold: cold.clone(), ..self }
     }
 
     /// What a clone has of private memory, now that the process goes on: the kernel needs long to count it.

@@ -35,6 +35,8 @@ pub struct AnnouncedBlocks {
     named: HashMap<(u8, u16), u64>,
     /// What could not be heeded.
     unheeded: u64,
+    /// Checks that were requested.
+    pub checks: u64,
 }
 
 impl AnnouncedBlocks {
@@ -78,6 +80,22 @@ impl AnnouncedBlocks {
                 }
                 true
             }
+            What::Allocated { at, size, .. } if call.hook == hooks.trimmed => {
+                if let Some(pool) = self.named.remove(&thread) {
+                    self.trim(pool, at.get(), size);
+                }
+                true
+            }
+            What::Freed { at, .. } if call.hook == hooks.moved => {
+                if let Some(pool) = self.named.remove(&thread) {
+                    self.rename(pool, at.get());
+                }
+                true
+            }
+            What::Freed { .. } if call.hook == hooks.checked => {
+                self.checks += 1;
+                true
+            }
             What::Allocated { at, size, .. } if !self.blocks.is_empty() => {
                 self.forget(at.get(), size);
                 false
@@ -105,6 +123,36 @@ impl AnnouncedBlocks {
             if *blocks == 0 {
                 self.pools.remove(&block.pool);
             }
+        }
+    }
+
+    /// Of the blocks of a pool only what is in this range stays.
+    fn trim(&mut self, pool: u64, start: u64, bytes: u64) {
+        if !self.pools.contains_key(&pool) {
+            return;
+        }
+        let end = start.saturating_add(bytes);
+        let own = self.blocks.iter().filter(|(_, block)| block.pool == pool);
+        let own: Vec<(u64, Announced)> = own.map(|(&at, &block)| (at, block)).collect();
+        for (at, block) in own {
+            let block_end = at.saturating_add(block.size);
+            let (first, last) = (at.max(start), block_end.min(end));
+            if (first, last) == (at, block_end) {
+                continue;
+            }
+            self.remove(at);
+            if first < last {
+                self.came(first, Announced { size: last - first, ..block });
+            }
+        }
+    }
+
+    /// A pool has another name from here on.
+    fn rename(&mut self, pool: u64, other: u64) {
+        if let Some(count) = self.pools.remove(&pool) {
+            let own = self.blocks.values_mut().filter(|block| block.pool == pool);
+            own.for_each(|block| block.pool = other);
+            *self.pools.entry(other).or_default() += count;
         }
     }
 
@@ -159,7 +207,15 @@ mod tests {
 
     use super::*;
 
-    const HOOKS: RequestHooks = RequestHooks { allocated: 58, freed: 1, pool: 2, destroyed: 3 };
+    const HOOKS: RequestHooks = RequestHooks {
+        allocated: 58,
+        freed: 1,
+        pool: 2,
+        destroyed: 3,
+        checked: 4,
+        trimmed: 59,
+        moved: 5,
+    };
 
     fn heard() -> AnnouncedBlocks {
         let mut all = AnnouncedBlocks::default();
@@ -202,6 +258,25 @@ mod tests {
         assert_eq!(places(&all, &[]), [(0x2000, 24)]);
         assert!(!said(&mut all, 1, 0, 0x2000), "a free of malloc's");
         assert_eq!(all.note(), None);
+        assert!(said(&mut all, 1, HOOKS.checked, 0x7000) && all.checks == 1);
+    }
+
+    #[test]
+    fn a_pool_is_trimmed_and_has_another_name() {
+        let mut all = heard();
+        for at in [0x1000, 0x1100, 0x1200] {
+            said(&mut all, 1, HOOKS.pool, 0x9000);
+            came(&mut all, 1, HOOKS.allocated, at, 0x80);
+        }
+        said(&mut all, 1, HOOKS.pool, 0x9000);
+        assert!(came(&mut all, 1, HOOKS.trimmed, 0x1020, 0x100));
+        assert_eq!(places(&all, &[]), [(0x1020, 0x60), (0x1100, 0x20)]);
+        said(&mut all, 1, HOOKS.pool, 0x9000);
+        assert!(said(&mut all, 1, HOOKS.moved, 0x9100));
+        said(&mut all, 1, HOOKS.destroyed, 0x9000);
+        assert_eq!(places(&all, &[]).len(), 2, "it is another one");
+        said(&mut all, 1, HOOKS.destroyed, 0x9100);
+        assert_eq!(places(&all, &[]), []);
     }
 
     #[test]

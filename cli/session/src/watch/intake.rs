@@ -324,6 +324,7 @@ impl Recorder {
             intake.settle();
             shared_notes.recorded.note_stamp(intake.stamp);
             shared_notes.checks.store(intake.spoken.checks, Relaxed);
+            shared_notes.checks_of_valgrind.store(intake.announced.checks, Relaxed);
             if is_asked {
                 shared_notes.recorded.reply(&intake.profile);
             }

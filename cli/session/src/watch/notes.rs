@@ -23,6 +23,8 @@ pub struct SharedNotes {
     pub recorded: Recorded,
     /// Checks that the program requested in between its allocations.
     pub checks: AtomicU64,
+    /// Of these, the ones that it requested of valgrind.
+    pub checks_of_valgrind: AtomicU64,
     /// By what the reader wakes the watcher.
     pub bell: Bell,
     notes: Mutex<Vec<Note>>,

@@ -16,6 +16,10 @@ const PYTHON: &str = "CPython";
 const PHP: &str = "PHP";
 const RUBY: &str = "Ruby";
 const PERL: &str = "Perl";
+const LUA: &str = "Lua";
+/// Its functions are named by what it writes itself, too.
+const JAVA: &str = "the Java virtual machine";
+const NODE: &str = "Node.js";
 
 /// All of them, at the end of a session.
 pub fn runtime_reports(
@@ -30,10 +34,18 @@ pub fn runtime_reports(
         let mut report = base(runtimes, found, pid);
         [report.mapped, report.mapped_live] = pages.by(&found.module);
         match &session.python {
-            _ if ![PYTHON, PHP, RUBY, PERL].contains(&found.kind.name) => {
+            _ if ![PYTHON, PHP, RUBY, PERL, LUA, NODE, JAVA].contains(&found.kind.name) => {
                 name_generated(found, symbols, pid, &mut report);
             }
-            Some(python) if kind_of(python) == found.kind.name => name_script(python, &mut report),
+            Some(python) if kind_of(python) == found.kind.name => {
+                name_script(python, &mut report);
+                if !report.is_named {
+                    name_generated(found, symbols, pid, &mut report);
+                }
+            }
+            _ if [NODE, JAVA].contains(&found.kind.name) => {
+                name_generated(found, symbols, pid, &mut report);
+            }
             Some(python) => {
                 let read = kind_of(python);
                 let why = format!("its functions are not named: those of {read} are");
@@ -82,6 +94,9 @@ fn kind_of(python: &Python) -> &'static str {
         Language::Php => PHP,
         Language::Ruby => RUBY,
         Language::Perl => PERL,
+        Language::Lua => LUA,
+        Language::Java => JAVA,
+        Language::JavaScript => NODE,
     }
 }
 

@@ -73,8 +73,8 @@ pub struct SessionArgs {
     /// Unwind one stack in N twice, with and without caches; the report says how many differed
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub verify: u32,
-    /// Whether to name functions of scripts (CPython 3.11 and later, PHP 7.4 to 8.3, Ruby 3.1, Perl 5.36) in
-    /// stacks. This makes some system calls at each recorded allocation: `auto` leaves it out if system calls are filtered
+    /// Whether to name functions of scripts (CPython 3.11 and later, PHP 7.4 to 8.4, Ruby 3.1, 3.3, Perl 5.36, 5.40,
+    /// Lua 5.1 to 5.4, Node.js 18 to 24, Java 17, 21, 25) in stacks. This makes some system calls at each recorded allocation: `auto` leaves it out if system calls are filtered
     #[arg(help_heading = EXPERT, hide_short_help = true, long = "scripts", alias = "python", value_enum, default_value_t, value_name = "WHEN")]
     pub python: PythonArg,
     /// Write every distinct call stack of allocations to FILE, as bare addresses; after an exec, those

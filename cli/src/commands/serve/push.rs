@@ -2,6 +2,7 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
+use heapattach_export::Names;
 use heapattach_files::input;
 use heapattach_push::{
     Address, Bounds, Counts, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher,
@@ -50,6 +51,13 @@ pub fn destinations(args: &PushArgs) -> Result<Vec<Destination>, String> {
     let mut all = Vec::new();
     for (at, url) in args.push.iter().enumerate() {
         let address = Address::parse(url).map_err(|why| format!("--push: {why}"))?;
+        if Names::from(args.symbols) == Names::ByServer && !address.backend.names_code() {
+            return Err(format!(
+                "--symbols server: {address} is {}, which shows addresses without names as they are; need parca+ or \
+                 otlp+, or --symbols own",
+                address.backend.name()
+            ));
+        }
         let secret = args.push_token_file.get(at).map(|path| {
             let text = input::text(path, LONGEST_SECRET)?;
             let secret = Secret::of(&text).map_err(|why| format!("{}: {why}", path.display()))?;
@@ -94,7 +102,7 @@ pub fn start(
         let labels = Labels::new(&target.name, target.pid, host.trim(), &args.label);
         let target = target.clone();
         let read = move |is_last| if is_last { target.last_ledger() } else { target.ledger() };
-        Source { labels, read: Box::new(read) }
+        Source { labels, read: Box::new(read), names: args.symbols.into() }
     };
     let effects = Effects {
         say: Arc::new(complain),

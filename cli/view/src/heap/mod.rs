@@ -223,7 +223,8 @@ fn write_moment(page: &mut Page, report: &CensusReport) {
     };
     page.line([format!("{threads} stopped for {stopped}{how}; walk: {walked}").into()]);
     if let Some(why) = &moment.why {
-        page.line([format!("without a clone: {why}").into()]);
+        let instead = if moment.method == Some(LookMethod::Early) { ", as" } else { ":" };
+        page.line([format!("without a clone{instead} {why}").into()]);
     }
 }
 

@@ -296,7 +296,7 @@ impl Process {
         Some(flags & FORKED_NO_EXEC != 0)
     }
 
-    /// The auxiliary vector.
+    /// The auxiliary vector, as the kernel tells it; see [`told_loader`](crate::told_loader).
     ///
     /// # Errors
     /// `EACCES` where ptrace would be refused too.

@@ -36,7 +36,7 @@ pub fn first_read_in(code: &[u8], at: RemoteAddr, range: &Range<RemoteAddr>) -> 
 /// How far behind addresses in registers this code reads words.
 pub fn read_distances(code: &[u8], at: RemoteAddr) -> Vec<u64> {
     let from_register = |one: &Instruction| {
-        one.mnemonic() == Mnemonic::Mov
+        matches!(one.mnemonic(), Mnemonic::Mov | Mnemonic::Movsxd)
             && reads(one)
             && one.memory_base() != Register::None
             && !one.is_ip_rel_memory_operand()

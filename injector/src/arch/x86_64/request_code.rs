@@ -10,7 +10,7 @@ use std::{arch::global_asm, slice};
 use heapattach_abi::frame::{TOLD_CODE, TOLD_STACK};
 use heapattach_process::addr::RemoteAddr;
 
-/// Where its words are, from its first byte on: each is the address of a hook.
+/// Where its words are, from its first byte on: the first ones are addresses of hooks.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestWord {
     /// For blocks that the program allocates.
@@ -21,9 +21,27 @@ pub enum RequestWord {
     Pool = 16,
     /// For pools whose blocks are all freed.
     Destroyed = 24,
+    /// For checks that the program requests.
+    Checked = 32,
+    /// Whether a session watches, and the process's own number in the upper half.
+    Watch = 40,
+    /// How many checks have a result.
+    Answered = 48,
+    /// What the last one found: bytes that are leaked, possibly leaked, reachable and suppressed, then blocks.
+    Found = 56,
+    /// A hook, for what of a pool stays.
+    Trimmed = 120,
+    /// A hook, for pools that have another name from here on.
+    Moved = 128,
 }
 
-const DATA_BYTES: usize = 32;
+const DATA_BYTES: usize = 160;
+/// Numbers of what a check found.
+pub const REQUEST_ANSWERS: usize = 8;
+/// The bit of the watch word that says that checks are made, as in mailboxes.
+const REQUEST_CHECKS: u64 = 2;
+/// So many milliseconds a check is waited for.
+const REQUEST_PATIENCE: u32 = 10_000;
 const COMMON_AT: usize = DATA_BYTES;
 /// Where a site's own part has the address behind the request, from where the common one returns to.
 const BEHIND_AT: usize = 14;
@@ -39,6 +57,8 @@ pub const SKIP_REQUEST: [u8; 2] = [0xeb, 0x11];
 
 // A call pushes the address that it returns to below them.
 const _: () = assert!(TOLD_CODE == 8 && TOLD_STACK == 16);
+const _: () =
+    assert!(RequestWord::Found as usize + REQUEST_ANSWERS * 8 <= RequestWord::Trimmed as usize);
 
 global_asm!(
     ".pushsection .rodata.heapattach_requests, \"a\", @progbits",
@@ -51,6 +71,16 @@ global_asm!(
     FREED = const RequestWord::Freed as usize,
     POOL = const RequestWord::Pool as usize,
     DESTROYED = const RequestWord::Destroyed as usize,
+    CHECKED = const RequestWord::Checked as usize,
+    TRIMMED = const RequestWord::Trimmed as usize,
+    MOVED = const RequestWord::Moved as usize,
+    WATCH = const RequestWord::Watch as usize,
+    ANSWERED = const RequestWord::Answered as usize,
+    FOUND = const RequestWord::Found as usize,
+    CHECKS = const REQUEST_CHECKS,
+    PATIENCE = const REQUEST_PATIENCE,
+    GETPID = const libc::SYS_getpid,
+    POLL = const libc::SYS_poll,
 );
 
 unsafe extern "C" {

@@ -51,13 +51,22 @@ heapattach_requests:
     dec rax
     je 5f                               # MEMPOOL_FREE(pool, block)
     dec rax
-    je 3f                               # MEMPOOL_TRIM(pool, ..): what is in it is not known any more
+    je 12f                              # MEMPOOL_TRIM(pool, start, bytes)
     dec rax
-    je 3f                               # MOVE_MEMPOOL(pool, ..)
+    je 13f                              # MOVE_MEMPOOL(pool, other)
     dec rax
     je 6f                               # MEMPOOL_CHANGE(pool, old, block, bytes)
     sub rax, 2
     je 7f                               # RESIZEINPLACE_BLOCK(block, old bytes, bytes, ..)
+    mov eax, [rbx]
+    sub eax, 0x4d430006
+    je 8f                               # DO_LEAK_CHECK(..)
+    lea rsi, [rip + .Lheapattach_request_words + {FOUND}]
+    dec eax
+    je 20f                              # COUNT_LEAKS(&leaked, &dubious, &reachable, &suppressed): bytes
+    add rsi, 32
+    sub eax, 5
+    je 20f                              # COUNT_LEAK_BLOCKS(..): blocks
 9:  mov rsp, r12
     pop r12
     pop rbx
@@ -94,6 +103,66 @@ heapattach_requests:
     mov rdi, [rbx + 8]
     mov rsi, [rbx + 24]
     jmp 1b
+
+12: call [rip + .Lheapattach_request_words + {POOL}]
+    mov rdi, [rbx + 16]
+    mov rsi, [rbx + 24]
+    cmp rdi, 1                          # null is no block
+    adc rdi, 0
+    call [rip + .Lheapattach_request_words + {TRIMMED}]
+    jmp 9b
+13: call [rip + .Lheapattach_request_words + {POOL}]
+    mov rdi, [rbx + 16]
+    call [rip + .Lheapattach_request_words + {MOVED}]
+    jmp 9b
+
+# A check is requested where one can be made, and waited for until it has a result.
+8:  test byte ptr [rip + .Lheapattach_request_words + {WATCH}], {CHECKS}
+    je 9b
+    # A forked child has the word of its parent, and no session.
+    mov eax, {GETPID}
+    syscall
+    cmp eax, [rip + .Lheapattach_request_words + {WATCH} + 4]
+    jne 9b
+    push r13
+    push r14
+    push qword ptr [rsp + 24]           # TOLD_STACK
+    push qword ptr [rsp + 24]           # TOLD_CODE
+    mov r13d, [rip + .Lheapattach_request_words + {ANSWERED}]
+    mov rdi, rbx
+    call [rip + .Lheapattach_request_words + {CHECKED}]
+    mov r14d, {PATIENCE}
+10: cmp r13d, [rip + .Lheapattach_request_words + {ANSWERED}]
+    jne 11f
+    test byte ptr [rip + .Lheapattach_request_words + {WATCH}], {CHECKS}
+    je 11f
+    mov eax, {POLL}
+    xor edi, edi
+    xor esi, esi
+    mov edx, 1
+    syscall
+    dec r14d
+    jne 10b
+11: add rsp, 16
+    pop r14
+    pop r13
+    jmp 9b
+
+# What the last check found goes where the program has room for it.
+20: test byte ptr [rip + .Lheapattach_request_words + {WATCH}], {CHECKS}
+    je 9b
+    lea rdi, [rbx + 8]
+    lea rdx, [rsi + 32]
+21: mov rcx, [rdi]
+    test rcx, rcx
+    je 22f
+    mov rax, [rsi]
+    mov [rcx], rax
+22: add rdi, 8
+    add rsi, 8
+    cmp rsi, rdx
+    jne 21b
+    jmp 9b
 
 # What hooks jump to: a block is allocated where it was said, and nothing else is to be done.
     .balign 16

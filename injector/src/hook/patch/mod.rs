@@ -49,6 +49,12 @@ pub struct RequestHooks {
     pub pool: usize,
     /// All blocks of this pool go.
     pub destroyed: usize,
+    /// A check is to be made, here and now.
+    pub checked: usize,
+    /// Of the pool that the thread named, what is in this range stays.
+    pub trimmed: usize,
+    /// The pool that the thread named has this name from here on.
+    pub moved: usize,
 }
 
 /// Whether client requests are heard.

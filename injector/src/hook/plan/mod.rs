@@ -1,19 +1,17 @@
 //! Which functions are hooked, and how: decided while the target runs, carried out while it is
 //! stopped. `doctor` prints what is decided here, so that attach does what doctor said.
 
-use std::ops::Range;
-
-use std::{collections::HashMap, sync::Arc};
+use std::{cell::LazyCell, collections::HashMap, ops::Range, sync::Arc};
 
 use heapattach_abi::{form::Form, kind::HookKind};
 
-use crate::module::{self, sizer::Sizer};
+use crate::module::{self, build::Build, sizer::Sizer};
 use crate::{
     hook::survey::{Survey, mapping_of},
     trace::target::Target,
 };
 use heapattach_entry::{
-    Analysis, Entry, EntryPlan, Family, Hooked, ImageError, Refusal, Role, functions::FunctionRef,
+    Analysis, Entry, EntryPlan, Family, Hooked, Refusal, Role, functions::FunctionRef,
     user_hooks::UserHooks,
 };
 use heapattach_process::{
@@ -25,12 +23,14 @@ use heapattach_process::{
     },
 };
 
+mod analysed;
 mod direct;
 mod left_out;
 mod targets;
 mod unseen;
 mod wrapping;
 
+use analysed::analysed;
 use left_out::left_out;
 use targets::targets;
 pub use unseen::{Unseen, unseen};
@@ -274,18 +274,18 @@ fn consider_entries(
     mode: HookMode,
 ) {
     let mapping = mapping_of(maps, link);
-    let file =
-        mapping.ok_or_else(|| "its module is not mapped from a file".to_owned()).and_then(|m| {
-            file::read_module(&target.process, m)
-                .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
-        });
+    let build =
+        mapping.and_then(|mapping| Build::of((&target.process, &target.memory), maps, mapping));
+    let file = LazyCell::new(|| {
+        let mapping = mapping.ok_or_else(|| "its module is not mapped from a file".to_owned())?;
+        file::read_module(&target.process, mapping)
+            .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
+    });
+    let read = || file.as_ref().map(Vec::as_slice).map_err(Clone::clone);
     // What is left out may be called by others after all: then it is they who are judged anew.
     let analysis = loop {
-        let analysed = file.as_ref().map_err(Clone::clone).and_then(|bytes| {
-            analyse(bytes, link, &indices, hooks).map_err(|error| error.to_string())
-        });
-        let analysis = match analysed {
-            Ok(analysis) => Arc::new(analysis),
+        let analysis = match analyse(build.as_ref(), link, &indices, hooks, read) {
+            Ok(analysis) => analysis,
             Err(why) => {
                 for &i in &indices {
                     hooks[i].leave_entry(why.clone(), mode);
@@ -329,12 +329,13 @@ fn consider_entries(
     }
 }
 
-fn analyse(
-    file: &[u8],
+fn analyse<'f>(
+    build: Option<&Build>,
     link: &Link,
     indices: &[usize],
     hooks: &[PlannedHook],
-) -> Result<Analysis, ImageError> {
+    read: impl FnOnce() -> Result<&'f [u8], String>,
+) -> Result<Arc<Analysis>, String> {
     let hooked = |&i: &usize| Hooked {
         name: hooks[i].name(),
         address: link.bias().unplace(hooks[i].at),
@@ -344,7 +345,7 @@ fn analyse(
     };
     let hooked: Vec<Hooked<'_>> = indices.iter().map(hooked).collect();
     let role = if link.is_executable() { Role::Executable } else { Role::Library };
-    heapattach_entry::analyse(file, &hooked, role)
+    analysed(build, role, &hooked, read)
 }
 
 /// What it takes to patch the entry of the function at `at`, or why that cannot be.

@@ -14,7 +14,10 @@ use nix::errno::Errno;
 use crate::{
     arch::{SKIP_REQUEST, errand_words::State},
     home::{stub_page::StubPage, vdso},
-    hook::quiet::{self, Evidence},
+    hook::{
+        quiet::{self, Evidence},
+        requests,
+    },
     installation::{
         remote_call::CarrierError,
         shared_object::{self, Block},
@@ -328,6 +331,9 @@ fn revert_one(target: &Target, change: &Change, undone: &mut Undone) -> Result<(
 
 /// Every stub is one jump to its function from here on; answers where the page is, if one is used.
 fn lead_stubs_home(target: &Target, home: &Home) -> Result<Option<RemoteAddr>, GiveBackError> {
+    // Who waits for a check in the code of requests leaves it.
+    insist(|| requests::leave(&target.memory, home))
+        .map_err(|source| GiveBackError::Write { at: home.requests(), source })?;
     let at = RemoteAddr::new(home.header().stubs);
     if at.get() == 0 {
         return Ok(None);

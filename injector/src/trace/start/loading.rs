@@ -10,7 +10,7 @@ use crate::trace::{
     start::{PATIENCE, StartError},
     target::Target,
 };
-use heapattach_process::{linker::Rendezvous, proc::maps};
+use heapattach_process::{linker::Rendezvous, proc::maps, told_loader};
 
 /// The last thing that glibc's loader does is to unmap this, if it needed it.
 const CACHE: &[u8] = b"/ld.so.cache";
@@ -39,7 +39,7 @@ pub(crate) fn follow(target: &Target) -> Result<Progress, StartError> {
     let deadline = Instant::now() + PATIENCE;
     // The exec is the first call to end.
     let (mut has_cache, mut is_inside, mut signal) = (false, true, 0);
-    let loader = target.process.auxv().ok().and_then(|auxv| auxv.interpreter);
+    let loader = told_loader::auxv(&target.process).ok().and_then(|auxv| auxv.interpreter);
     loop {
         let deliver = std::mem::take(&mut signal);
         insist(|| target.tracer().resume_to_syscall(pid, deliver)).map_err(StartError::Request)?;
@@ -78,7 +78,7 @@ pub(crate) fn follow(target: &Target) -> Result<Progress, StartError> {
 /// Whether everything the program begins with is loaded and relocated.
 pub(crate) fn is_done(target: &Target) -> bool {
     let lists = || {
-        let auxv = target.process.auxv().ok()?;
+        let auxv = told_loader::auxv(&target.process).ok()?;
         let text = target.process.read("maps").ok()?;
         let maps = maps::parse(&text).ok()?;
         let lists = Rendezvous::find(&target.memory, &auxv, &maps).ok()?;

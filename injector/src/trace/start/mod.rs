@@ -26,7 +26,9 @@ use crate::{
     arch::{self, SELF_JUMP},
     module::find_symbol,
 };
-use heapattach_process::{addr::RemoteAddr, linker::interpreter, memory::Memory, proc::Process};
+use heapattach_process::{
+    addr::RemoteAddr, linker::interpreter, memory::Memory, proc::Process, told_loader,
+};
 
 /// How often the program is looked at while it loads.
 const LOOK: Duration = Duration::from_micros(250);
@@ -86,7 +88,7 @@ pub fn wait_for_exec(pid: i32, waiter: &Waiter) -> Result<(), StartError> {
 /// # Errors
 /// When it ends before, or never gets there.
 pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
-    let auxv = target.process.auxv().unwrap_or_default();
+    let auxv = told_loader::auxv(&target.process).unwrap_or_default();
     if auxv.interpreter.is_none() {
         // Without a loader it is at its first instruction already.
         thread_pointer::run_to_it(target)?;
@@ -132,7 +134,7 @@ struct Place {
 
 impl Place {
     fn find(target: &Target) -> Option<Self> {
-        let auxv = target.process.auxv().ok()?;
+        let auxv = told_loader::auxv(&target.process).ok()?;
         let loaders = auxv.interpreter.and_then(|base| {
             let loader = interpreter(&target.memory, base)?;
             find_symbol(&target.memory, &loader, b"_dl_debug_state").ok()?

@@ -5,6 +5,7 @@ mod classics;
 mod figures;
 mod filters;
 mod locals;
+mod paths;
 mod profiled;
 mod retained;
 

@@ -54,11 +54,17 @@ fn what_samples_cost_programs_of_scripts() {
         (Path::new("php"), "php_load.php", ("USE_ZEND_ALLOC", "0")),
         (Path::new("ruby"), "ruby_load.rb", ("RUBYOPT", "")),
         (Path::new("perl"), "perl_load.pl", ("PERL_UNICODE", "")),
+        (Path::new("lua5.4"), "lua_load.lua", ("LUA_PATH", ";;")),
+        (Path::new("java"), "JavaLoad.java", ("JDK_JAVA_OPTIONS", "-Xmx256m")),
+        (Path::new("node"), "javascript_load.js", ("NODE_OPTIONS", "")),
     ];
     println!("program               step us  sampled  without frames of scripts");
     for (program, script, (name, value)) in programs {
         if !is_there(&program.to_string_lossy()) {
-            skip(script, "apt-get install python3 php-cli ruby perl");
+            skip(
+                script,
+                "apt-get install python3 php-cli ruby perl lua5.4 default-jdk-headless nodejs",
+            );
             continue;
         }
         let launch = Launch::program(program).arg(fixture(script)).env(name, value);

@@ -2,8 +2,13 @@
 //! the interpreter sees itself.
 
 mod cost;
+mod java;
+mod javascript;
+mod lua;
+mod lua_servers;
 mod perl;
 mod php;
+mod releases;
 mod ruby;
 mod server;
 

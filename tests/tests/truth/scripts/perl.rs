@@ -1,16 +1,9 @@
 //! Functions of Perl that allocate memory are named, with the stack that Perl sees itself at each allocation.
 
-use std::{
-    fs,
-    process::Command,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Command};
 
 use heapattach_ledger::Metric;
 use heapattach_tests::{
-    command::Heapattach,
     compile::{fixture, is_there},
     skip::skip,
     truth::whole,
@@ -100,20 +93,7 @@ fn a_server_of_perl_under_load_names_the_line_that_leaks() {
     let text = fs::read_to_string(&script).expect("a fixture");
     let line = text.lines().position(|line| line.contains("# the leak")).expect("a leak") + 1;
     let server = Server::start("perl", &script);
-    let is_over = AtomicBool::new(false);
-    let (outcome, answered) = thread::scope(|scope| {
-        let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| server.load(&is_over))).collect();
-        let pid = server.pid().to_string();
-        let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
-        let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
-        is_over.store(true, Relaxed);
-        let answered = clients.into_iter().map(|client| client.join().expect("right answers"));
-        (outcome, answered.sum::<u64>())
-    });
-    let told = outcome.expect(0).stdout;
-    println!("{answered} requests answered\n{told}");
-    // The page is folded to its width.
-    let words: Vec<_> = told.split_whitespace().collect();
+    let told = server.told_under_load("4s");
     let place = format!("Sessions::open (perl_server.pl:{line})");
-    assert!(words.join(" ").contains(&place), "no {place}: {told}");
+    assert!(told.contains(&place), "no {place}: {told}");
 }

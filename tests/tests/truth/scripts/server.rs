@@ -6,7 +6,11 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
 };
+
+use heapattach_tests::command::Heapattach;
 
 /// A server, ended with the test.
 pub struct Server {
@@ -26,26 +30,58 @@ impl Server {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// What a session of so many seconds tells while two clients ask it, its words one behind the other: the page is
+    /// folded to its width.
+    pub fn told_under_load(&self, seconds: &str) -> String {
+        let is_over = AtomicBool::new(false);
+        let (outcome, answered) = thread::scope(|scope| {
+            let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| self.load(&is_over))).collect();
+            let pid = self.pid().to_string();
+            let session = ["-p", &pid, "--duration", seconds, "--every", "16KiB", "--no-record"];
+            let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
+            is_over.store(true, Relaxed);
+            let answered = clients.into_iter().map(|client| client.join().expect("right answers"));
+            (outcome, answered.sum::<u64>())
+        });
+        let told = outcome.expect(0).stdout;
+        println!("{answered} requests answered\n{told}");
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Asks it until that is over; answers how often it was right.
-    pub fn load(&self, is_over: &AtomicBool) -> u64 {
+    fn load(&self, is_over: &AtomicBool) -> u64 {
         let mut answered = 0;
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         while !is_over.load(Relaxed) {
             let path = format!("/item/{answered}");
             stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("it reads");
             let expected = format!("{path} 20870");
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", expected.len());
-            let mut answer = vec![0; head.len() + expected.len()];
-            stream.read_exact(&mut answer).expect("it answers");
-            assert_eq!(String::from_utf8_lossy(&answer), head + &expected);
+            assert_eq!(answer_of(&mut stream), expected);
             answered += 1;
         }
         answered
     }
+}
+
+/// What is behind the head of an answer, which is as long as that says.
+fn answer_of(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("it answers");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+    assert!(head.starts_with("http/1.1 200 ok\r\n"), "{head}");
+    let told = head.split("content-length:").nth(1).and_then(|rest| rest.lines().next());
+    let length = told.and_then(|told| told.trim().parse().ok()).expect("a length");
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer).expect("all of it");
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 impl Drop for Server {

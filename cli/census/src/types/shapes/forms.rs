@@ -89,12 +89,7 @@ impl View<'_, '_> {
     }
 
     pub fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
-        let mut words = [0; N];
-        for (index, word) in (0..).zip(&mut words) {
-            let index: u64 = index;
-            *word = self.moment.word(at.checked_add(index * 8)?)?;
-        }
-        Some(words)
+        self.moment.these_words(at)
     }
 
     /// Address, length, room: room and an end of one byte fit the block, there is a zero behind the length, and none

@@ -225,7 +225,10 @@ impl Search<'_, '_> {
         // Most words lead nowhere; a map of libstdc++ begins with the colour of its head, a text of libc++ with its room.
         let Some(word) = self.view.moment.word(at) else { return };
         let Languages { cpp, libcpp, .. } = self.languages;
-        if self.view.blocks.span().contains(&word) {
+        let is_within = self.view.blocks.span().contains(&word);
+        // Each of these begins with a pointer to the beginning of a block.
+        let is_block = is_within && self.view.block(word).is_some();
+        if is_block {
             if let Some((number, _)) = self.view.array(at) {
                 self.note(number, Shape::Array, is_named);
             }
@@ -241,10 +244,16 @@ impl Search<'_, '_> {
             if libcpp {
                 self.all(self.view.libcpp_tree(at), Shape::TreeNode, is_named);
             }
-        } else if libcpp && let Some(number) = self.view.libcpp_text(at) {
+        } else if libcpp
+            && !is_within
+            && let Some(number) = self.view.libcpp_text(at)
+        {
             self.note(number, Shape::Text, is_named);
         }
-        if let Some((table, nodes)) = self.view.hash(at) {
+        // A table of one slot lies in the head itself.
+        if (is_block || at.checked_add(48) == Some(word))
+            && let Some((table, nodes)) = self.view.hash(at)
+        {
             table.into_iter().for_each(|table| self.note(table, Shape::HashTable, is_named));
             self.all(Some(nodes), Shape::HashNode, is_named);
         }

@@ -20,6 +20,8 @@ const PAGE: u64 = 4096;
 const FLAGS: u64 = 7;
 /// Pages of more bytes than this have a word for their first slices alone.
 const LARGE: u64 = 4 << 20;
+/// So many words that lead nowhere are no map's, and an eighth of those that lead to memory.
+const MOST_WRONG: u64 = 16;
 
 /// A map.
 #[derive(Debug)]
@@ -97,6 +99,7 @@ fn runs(moment: &Moment<'_>, map: &Range<u64>) -> Option<Vec<(u64, Range<u64>)>>
     let mut runs: Vec<(u64, Range<u64>)> = Vec::new();
     let private = moment.regions().iter().filter(|region| region.writable);
     let mut left: u64 = private.map(|region| region.bytes() / PAGE).sum();
+    let mut wrong = 0;
     for part in moment.present(map) {
         let mut window = Window::new(moment, part.clone(), 1 << 16);
         for at in part.step_by(8) {
@@ -115,7 +118,14 @@ fn runs(moment: &Moment<'_>, map: &Range<u64>) -> Option<Vec<(u64, Range<u64>)>>
                         Some((last, slices)) if *last == books && slices.end == slice => {
                             slices.end += 1;
                         }
-                        _ => runs.push((books, slice..slice + 1)),
+                        _ => {
+                            wrong += u64::from(moment.region(books).is_none());
+                            runs.push((books, slice..slice + 1));
+                        }
+                    }
+                    // Other memory looks like a map by chance: it is not read to its end.
+                    if wrong > MOST_WRONG + runs.len() as u64 / 8 {
+                        return None;
                     }
                 }
             }

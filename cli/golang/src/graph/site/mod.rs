@@ -10,6 +10,7 @@
 
 mod by_type;
 mod callee;
+mod stated;
 
 use std::{cell::RefCell, collections::HashMap, ops::Range};
 
@@ -22,6 +23,7 @@ use super::{
 use crate::arch::{Call, call_before};
 pub use by_type::{Estimated, OfType, by_type};
 use callee::Tells;
+pub use stated::{Stated, stated};
 
 /// A larger function is not looked through.
 const LARGEST_FUNCTION: u64 = 1 << 20;

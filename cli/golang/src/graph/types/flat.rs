@@ -18,7 +18,8 @@ pub enum What {
     Many,
     /// The bytes of a string.
     Text,
-    /// What an interface holds: the word before, which is no pointer to an object, tells its type.
+    /// What an interface has: the word before, which is no pointer to an object, tells its type, which is the slot's where
+    /// that word was read.
     Held,
     /// The head of a map of the type.
     Map,
@@ -120,13 +121,24 @@ impl Types<'_, '_> {
                 }
             }
             Kind::Struct => {
+                let stated = self.stated(of);
                 for (offset, part) in self.fields(of) {
-                    if part.size <= of.size && part.at != of.at {
+                    if let (Kind::Unsafe, Some(of)) = (part.kind, stated) {
+                        flat.push(offset, What::One, of);
+                    } else if part.size <= of.size && part.at != of.at {
                         flat.extend(offset, &self.flat_within(&part, depth + 1));
                     }
                 }
             }
         }
+    }
+
+    /// What the unsafe pointer of a structure leads to: `sync/atomic.Pointer` has an array without elements that says it.
+    fn stated(&self, of: &Descriptor) -> Option<u64> {
+        let is_empty = |part: &Descriptor| part.kind == Kind::Array && part.size == 0;
+        let (_, part) = self.fields(of).find(|(_, part)| is_empty(part))?;
+        let element = self.element(&part).filter(|element| element.kind == Kind::Pointer)?;
+        self.word(element.at, 48)
     }
 
     /// The fields of a structure: where each lies, and its type.

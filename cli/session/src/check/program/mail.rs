@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use heapattach_text::error_chain::with_causes;
 use heapattach_text::printable::printable;
 
 use super::declared::Heard;
+use crate::watch::notes::SharedNotes;
 
 /// Checks that are waited for, and marks that are kept.
 const MOST_WAITING: usize = 64;
@@ -24,6 +26,22 @@ const MOST_MARKS: usize = 1000;
 
 /// What a check is called that a program requests as of LeakSanitizer.
 pub(in crate::check) const LSAN_CHECK: &str = "__lsan_do_leak_check";
+/// The same of valgrind.
+pub(in crate::check) const VALGRIND_CHECK: &str = "VALGRIND_DO_LEAK_CHECK";
+
+/// Checks that were requested in between allocations so far, of LeakSanitizer and of valgrind.
+pub(in crate::check) fn requested(notes: &SharedNotes) -> [u64; 2] {
+    [&notes.checks, &notes.checks_of_valgrind].map(|checks| checks.load(Relaxed))
+}
+
+/// What a check found that a thread of the program waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::check) enum Answer {
+    /// As of LeakSanitizer: whether that is a leak.
+    Lsan(bool),
+    /// As of valgrind: bytes that are leaked, possibly leaked, reachable and suppressed, then blocks.
+    Valgrind([u64; 8]),
+}
 
 /// What was in the mailboxes.
 #[derive(Debug, Default)]
@@ -33,9 +51,10 @@ pub(in crate::check) struct Mail {
     /// What the program said of its memory, and when that was first seen.
     heard: HashMap<Entry, Tick>,
     overflow: u64,
-    /// Checks that were requested in between allocations, and results of them that were told.
-    requested: u64,
-    told: u32,
+    /// Checks that were requested in between allocations, and results of them that were told, of
+    /// LeakSanitizer and of valgrind.
+    requested: [u64; 2],
+    told: [u32; 2],
     /// Marks that were not heeded, and checks.
     dropped: u64,
     refused: u64,
@@ -62,24 +81,34 @@ impl Mail {
         self.hear(session, elapsed);
     }
 
-    /// So many checks were requested so far by what stands in for LeakSanitizer's functions.
-    pub(in crate::check) fn request(&mut self, requested: u64) {
-        while self.requested < requested {
-            self.requested += 1;
-            if self.waiting.len() < MOST_WAITING {
-                let name = LSAN_CHECK.to_owned();
-                let (mailbox, number) = (usize::MAX, 0);
-                self.waiting.push_back(Request { mailbox, number, wish: Wish::Check, name });
-            } else {
-                self.refused += 1;
+    /// So many checks were requested so far, as [`requested`] says.
+    pub(in crate::check) fn request(&mut self, requested: [u64; 2]) {
+        for (which, name) in [LSAN_CHECK, VALGRIND_CHECK].into_iter().enumerate() {
+            while self.requested[which] < requested[which] {
+                self.requested[which] += 1;
+                if self.waiting.len() < MOST_WAITING {
+                    let (mailbox, number, name) = (usize::MAX, 0, name.to_owned());
+                    self.waiting.push_back(Request { mailbox, number, wish: Wish::Check, name });
+                } else {
+                    self.refused += 1;
+                }
             }
         }
     }
 
-    /// Tells who waits in such a function what its check found.
-    pub(in crate::check) fn conclude(&mut self, session: &Session<'_>, is_leaked: bool) {
-        self.told = self.told.wrapping_add(1);
-        session.answer_stand_ins(self.told, is_leaked);
+    /// Tells who waits what its check found.
+    pub(in crate::check) fn conclude(&mut self, session: &Session<'_>, answer: Answer) {
+        let [of_lsan, of_valgrind] = &mut self.told;
+        match answer {
+            Answer::Lsan(is_leaked) => {
+                *of_lsan = of_lsan.wrapping_add(1);
+                session.answer_stand_ins(*of_lsan, is_leaked);
+            }
+            Answer::Valgrind(found) => {
+                *of_valgrind = of_valgrind.wrapping_add(1);
+                session.answer_requests(*of_valgrind, &found);
+            }
+        }
     }
 
     fn hear(&mut self, session: &Session<'_>, elapsed: Duration) {

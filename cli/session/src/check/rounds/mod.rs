@@ -26,7 +26,7 @@ use super::{
     looked::{Looked, Seen, Tools},
     moment::Held,
     patience::Patience,
-    program::mail::{LSAN_CHECK, Mail},
+    program::mail::{Answer, LSAN_CHECK, Mail, VALGRIND_CHECK},
     reading::Reading,
 };
 
@@ -60,8 +60,8 @@ pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
     pub(super) unmade: Vec<String>,
     /// What the last one saw.
     last: Option<Seen>,
-    /// Whether the check found a leak that a thread waits for in a function of LeakSanitizer.
-    told: Option<bool>,
+    /// What the check found that a thread waits for.
+    told: Option<Answer>,
 }
 
 /// A round that has no result yet.
@@ -138,8 +138,8 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         line: &mut Line,
     ) {
         self.advance(false, line);
-        if let Some(is_leaked) = self.told.take() {
-            mail.conclude(session, is_leaked);
+        if let Some(answer) = self.told.take() {
+            mail.conclude(session, answer);
         }
         let now = Instant::now();
         let is_asked = mail.is_waiting() && self.asked.is_none_or(|asked| now >= asked);
@@ -221,10 +221,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 
     fn add(&mut self, (at_ms, name): (u64, Option<String>), seen: Seen, line: &mut Line) {
         self.known.clone_from(seen.suppressed.known());
-        if name.as_deref() == Some(LSAN_CHECK) {
-            let sum = |kind| seen.checked.findings.sum(kind).blocks;
-            self.told = Some(sum(Kind::Direct) + sum(Kind::Indirect) > 0);
-        }
+        self.told = self.told.or(name.as_deref().and_then(|name| answer(name, &seen)));
         let round = RoundReport { name, ..round(at_ms, &seen) };
         if let Some(doubt) = round.doubts.first() {
             self.miss(round.name.as_deref(), doubt);
@@ -244,9 +241,11 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 
     fn fail(&mut self, why: &str, name: Option<&str>, line: &mut Line) {
         self.miss(name, why);
-        if name == Some(LSAN_CHECK) {
-            self.told = Some(false);
-        }
+        self.told = match name {
+            Some(LSAN_CHECK) => Some(Answer::Lsan(false)),
+            Some(VALGRIND_CHECK) => Some(Answer::Valgrind([0; 8])),
+            _ => self.told,
+        };
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         let error = Some(why.to_owned());
         let name = name.map(str::to_owned);
@@ -306,6 +305,25 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
     /// What the last round saw.
     pub(super) fn take_last(&mut self) -> Option<Seen> {
         self.last.take()
+    }
+}
+
+/// What is told to a thread that waits for a check of this name.
+fn answer(name: &str, seen: &Seen) -> Option<Answer> {
+    let sum = |kind| seen.checked.findings.sum(kind);
+    let mut leaked = sum(Kind::Direct);
+    leaked.merge(sum(Kind::Indirect));
+    match name {
+        LSAN_CHECK => Some(Answer::Lsan(leaked.blocks > 0)),
+        VALGRIND_CHECK => {
+            let of = [leaked, sum(Kind::Possible), sum(Kind::Reachable), seen.checked.quiet];
+            let mut found = [0; 8];
+            for (number, amount) in of.into_iter().enumerate() {
+                (found[number], found[number + 4]) = (amount.bytes, amount.blocks);
+            }
+            Some(Answer::Valgrind(found))
+        }
+        _ => None,
     }
 }
 

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use heapattach_reach::{Amount, Findings, Kind};
 use heapattach_report::{CheckReport, RoundReport};
 
-/// Checks that are kept: of more, every other one is forgotten, again and again.
+/// Checks that are kept: of more, every other one is forgotten, again and again, but none that the program itself
+/// wanted, while these are few.
 const MOST_ROUNDS: usize = 64;
+const MOST_NAMED: usize = MOST_ROUNDS / 2;
 /// Stacks whose losses are kept.
 const MOST_STACKS: usize = 2000;
 
@@ -68,8 +70,9 @@ impl Tally {
             course.resize(self.rounds.len(), Amount::default());
         }
         if self.rounds.len() > MOST_ROUNDS {
-            thin(&mut self.rounds);
-            self.lost.values_mut().for_each(thin);
+            let stays = stays(&self.rounds);
+            thin(&mut self.rounds, &stays);
+            self.lost.values_mut().for_each(|course| thin(course, &stays));
         }
         round
     }
@@ -101,14 +104,26 @@ fn by_stack(findings: &Findings) -> HashMap<u32, Amount> {
     all
 }
 
-/// Every other one is forgotten, but not the last.
-fn thin<T>(all: &mut Vec<T>) {
-    let last = all.len().saturating_sub(1);
-    let mut number = 0;
-    all.retain(|_| {
-        number += 1;
-        (last + 1 - number).is_multiple_of(2)
+/// Which are kept: every other one, the last among them, and those with a name.
+fn stays(rounds: &[RoundReport]) -> Vec<bool> {
+    let has_name = |round: &&RoundReport| round.name.is_some();
+    let spares_named = rounds.iter().filter(has_name).count() <= MOST_NAMED;
+    let mut stays_next = false;
+    let stays = rounds.iter().rev().map(|round| {
+        if spares_named && has_name(&round) {
+            return true;
+        }
+        stays_next = !stays_next;
+        stays_next
     });
+    let mut stays: Vec<bool> = stays.collect();
+    stays.reverse();
+    stays
+}
+
+fn thin<T>(all: &mut Vec<T>, stays: &[bool]) {
+    let mut stays = stays.iter();
+    all.retain(|_| stays.next().is_none_or(|stays| *stays));
 }
 
 #[cfg(test)]
@@ -183,5 +198,25 @@ mod tests {
         let course = &check.findings[0].course;
         assert_eq!(course.len(), check.rounds.len());
         assert!(course.iter().zip(&check.rounds).all(|(a, r)| a.bytes == r.number));
+    }
+
+    #[test]
+    fn checks_that_the_program_wanted_are_kept_while_they_are_few() {
+        let named = |count: u64, every: u64| {
+            let mut tally = Tally::default();
+            for number in 1..=count {
+                let name = number.is_multiple_of(every).then(|| number.to_string());
+                tally.add(&found(&[(1, number)]), RoundReport { name, ..RoundReport::default() });
+            }
+            let mut check = report(&[1]);
+            tally.tell(&mut check);
+            assert!(check.rounds.len() <= MOST_ROUNDS, "{}", check.rounds.len());
+            let course = &check.findings[0].course;
+            assert!(course.iter().zip(&check.rounds).all(|(a, r)| a.bytes == r.number));
+            check.rounds.iter().filter(|round| round.name.is_some()).count()
+        };
+        assert_eq!(named(1000, 100), 10);
+        assert_eq!(named(64, 2), 32);
+        assert!(named(1000, 1) <= MOST_ROUNDS);
     }
 }

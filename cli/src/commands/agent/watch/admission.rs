@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use heapattach_agent::{Action, Cost, Facts, Key, Mode, Refusal, Rule, decide, over};
+use heapattach_agent::{Action, Cost, Facts, Key, Mode, Refusal, Rule, decide, for_sessions, over};
 use nix::unistd::{SysconfVar, sysconf};
 use serde_json::json;
 
@@ -152,6 +152,6 @@ impl Agent {
             memory: costs.values().fold(own.memory, |sum, cost| sum.saturating_add(cost.memory)),
             stopped_ms: costs.values().map(|cost| cost.stopped_ms).fold(0.0, f64::max),
         };
-        self.used.processors_percent < self.config.budget.processors_percent
+        self.used.processors_percent < for_sessions(&self.config.budget)
     }
 }

@@ -1,0 +1,68 @@
+//! Lines of instructions as Lua has them: a number of 32 bits for each, or, from 5.4 on, differences of one byte,
+//! and behind these some instructions with their lines.
+
+use heapattach_process::little_endian::u32_at;
+
+/// So many instructions, in tables of 5.4 or of before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub instructions: usize,
+    pub has_differences: bool,
+}
+
+/// The line of an instruction; `None` where the tables do not say it.
+pub(super) fn line(tables: &[u8], form: Form, first_line: u32, instruction: u32) -> Option<u32> {
+    let at = usize::try_from(instruction).ok().filter(|&at| at < form.instructions)?;
+    if !form.has_differences {
+        return u32_at(tables, at.checked_mul(4)?).filter(|&line| line <= LAST);
+    }
+    let differences = tables.get(..form.instructions)?;
+    let told = tables.get(form.instructions.next_multiple_of(8)..).unwrap_or_default();
+    let (told, _) = told.as_chunks::<8>();
+    let told = told.iter().map_while(|pair| Some((u32_at(pair, 0)?, u32_at(pair, 4)?)));
+    let (begin, line) = match told.take_while(|(own, _)| *own <= instruction).last() {
+        Some((own, line)) => (usize::try_from(own).ok()? + 1, line),
+        None => (0, first_line),
+    };
+    let passed = differences.get(begin..=at).unwrap_or_default();
+    let passed: i64 = passed.iter().map(|&byte| i64::from(byte.cast_signed())).sum();
+    u32::try_from(i64::from(line) + passed).ok().filter(|&line| line <= LAST)
+}
+
+/// Numbers of lines are positive ones of 32 bits.
+const LAST: u32 = i32::MAX.cast_unsigned();
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_number_or_a_sum() {
+        let plain: Vec<u8> = [7_u32, 7, 9].iter().flat_map(|line| line.to_le_bytes()).collect();
+        let form = Form { instructions: 3, has_differences: false };
+        let told = |at| line(&plain, form, 3, at);
+        assert_eq!([0, 2, 3].map(told), [Some(7), Some(9), None]);
+        // Two lines on, one back, told by itself, one on.
+        let mut tables = vec![2, 0xff, 0x80, 1, 0, 0, 0, 0];
+        tables.extend([2_u32, 500].iter().flat_map(|word| word.to_le_bytes()));
+        let form = Form { instructions: 4, has_differences: true };
+        let told = |at| line(&tables, form, 10, at);
+        assert_eq!([0, 1, 2, 3, 4].map(told), [Some(12), Some(11), Some(500), Some(501), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_tables_are_survived(
+            tables: Vec<u8>,
+            instructions: usize,
+            has_differences: bool,
+            first: u32,
+            at: u32,
+        ) {
+            let _ = line(&tables, Form { instructions, has_differences }, first, at);
+            let _ = line(&tables, Form { instructions: tables.len(), has_differences }, first, at % 64);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which thread of Lua's (a coroutine) runs: nothing says that. It is an argument of nearly every function of Lua's,
+//! so it is among the registers that a call keeps, or in the stack above it.
+
+use heapattach_abi::{python::Order, row};
+
+use super::{Python, is_due};
+use crate::{arch, frame::Frame, row::Row, shared_word::Place};
+
+/// Words that are looked at: the six registers that were kept below the frame of the hook, and of the stack above.
+const KEPT: u64 = 8;
+const ABOVE: u64 = 160;
+/// Words that may lead to a thread, at most.
+const CANDIDATES: usize = 28;
+/// Where programs have memory.
+const LEAST: u64 = 1 << 16;
+const MOST: u64 = 1 << 47;
+/// In an object: what it is, in the second word. A thread.
+pub(super) const KIND_AT: u64 = 8;
+const THREAD: u64 = 8;
+/// Of a thread so many words are read together, from this word gathered on.
+const STATE_WORDS: usize = 12;
+const STATE: usize = CANDIDATES;
+/// Values are valid so far behind their end.
+const EXTRA: u64 = 128;
+
+impl Python {
+    /// The innermost call of the thread of Lua's that runs, if there is one.
+    #[inline(never)]
+    pub(super) fn innermost_of_lua(&mut self, row: &Row, frame: &Frame) -> Option<u64> {
+        let known = row.field(row::PYTHON_STATE);
+        if known.get() == 0 && !is_due(row) {
+            return None;
+        }
+        let wanted = self.candidates(frame);
+        let mut next = 0;
+        while next < wanted {
+            // As many as there are before one that is not.
+            for number in next..wanted {
+                let kind = self.far.aside(number).get().wrapping_add(KIND_AT);
+                self.far.want(number - next, kind, 8);
+            }
+            let left = wanted - next;
+            let there = next + self.far.gather(next, left, left as u64 * 8) as usize / 8;
+            for number in next..there {
+                let is_thread = self.far.gathered(number) & self.order(Order::Foreign) == THREAD;
+                let state = self.far.aside(number).get();
+                if is_thread && let Some(call) = self.call_of(state, known) {
+                    return Some(call);
+                }
+            }
+            next = there + 1;
+        }
+        None
+    }
+
+    /// Puts words aside that may lead to a thread: the nearest first.
+    fn candidates(&self, frame: &Frame) -> usize {
+        let own = (&raw const *frame).addr() as u64;
+        let mut wanted = self.consider(0, frame.rbp);
+        for number in 2..KEPT {
+            // What lies there is of the functions that called this one.
+            wanted = self.consider(wanted, arch::read(own.wrapping_sub(number * 8)));
+        }
+        let above = frame.stack_pointer();
+        for number in 1..ABOVE {
+            let Some(word) = self.far.peek(above.wrapping_add(number * 8)) else { break };
+            wanted = self.consider(wanted, word);
+        }
+        wanted
+    }
+
+    #[inline(never)]
+    fn consider(&self, wanted: usize, word: u64) -> usize {
+        let is_one = word & 7 == 0 && (LEAST..MOST).contains(&word);
+        if !is_one || wanted == CANDIDATES || self.far.peek(word).is_some() {
+            return wanted;
+        }
+        for number in 0..wanted {
+            if self.far.aside(number).get() == word {
+                return wanted;
+            }
+        }
+        self.far.aside(wanted).set(word);
+        wanted + 1
+    }
+
+    /// The innermost call of a thread, if it runs.
+    #[inline(never)]
+    fn call_of(&mut self, state: u64, known: Place) -> Option<u64> {
+        self.far.want(0, state, STATE_WORDS as u64 * 8);
+        if self.far.gather(STATE, 1, STATE_WORDS as u64 * 8) != STATE_WORDS as u64 * 8 {
+            return None;
+        }
+        let word = |python: &Self, order| {
+            python.far.gathered(STATE + (python.order(order) as usize / 8).min(STATE_WORDS - 1))
+        };
+        let (call, first) = (word(self, Order::Current), word(self, Order::Values));
+        let end = word(self, Order::ValuesEnd).wrapping_add(EXTRA);
+        // Only 5.1 says these two.
+        let step = self.order(Order::Step);
+        self.statement = if step == 0 { 0 } else { word(self, Order::CurrentIn) };
+        self.end = if step == 0 { 0 } else { word(self, Order::FirstCall) };
+        let [function, previous] =
+            [Order::Code, Order::Previous].map(|order| call.wrapping_add(self.order(order)));
+        self.far.load_four(function, previous, function, previous)?;
+        let function = self.far.first();
+        if function < first || function >= end {
+            return None;
+        }
+        known.set(state);
+        let is_idle = if step == 0 { self.far.second() == 0 } else { call == self.end };
+        (!is_idle).then_some(call)
+    }
+}

@@ -1,0 +1,70 @@
+//! Interpreters of other releases: what is known by a table is what they see themselves. A loader that is told to runs
+//! them, so that it, too, is seen through.
+
+use std::path::Path;
+
+use heapattach_tests::{compile::fixture, real::other_release::OtherRelease};
+
+use super::{ALL, assert_stacks, recorded};
+
+/// By release: the program, what it calls itself, and how many stacks its fixture has.
+const PHP: [(&str, &str, &str, usize); 2] =
+    [("bullseye", "php7.4", "PHP 7.4.", 25), ("trixie", "php8.4", "PHP 8.4.", 27)];
+const RUBY: [(&str, &str, &str, usize); 1] = [("trixie", "ruby3.3", "Ruby 3.3.", 65)];
+const PERL: [(&str, &str, &str, usize); 1] = [("trixie", "perl", "Perl 5.40.", 54)];
+
+fn assert_release(
+    (suite, program, name, stacks): (&str, &str, &str, usize),
+    options: impl Fn(&OtherRelease) -> Vec<String>,
+    (script, language): (&Path, &str),
+) {
+    let Some(release) = OtherRelease::of(suite) else { return };
+    let mut words = release.command(program);
+    words.extend(options(&release));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (ledger, told, report) = recorded(&words, script, &ALL);
+    let is_named = report.contains(name) && report.contains("its functions are named");
+    assert!(is_named, "{suite}: {report}");
+    assert_stacks(&ledger, &told, language, stacks);
+}
+
+#[test]
+fn every_block_has_the_stack_that_other_releases_of_php_see() {
+    for release in PHP {
+        let script = fixture("php_frames.php");
+        assert_release(release, |_| vec!["-n".to_owned()], (&script, "[php]"));
+    }
+}
+
+#[test]
+fn every_block_has_the_stack_that_other_releases_of_ruby_see() {
+    for release in RUBY {
+        let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let options = |place: &OtherRelease| {
+            let folders =
+                ["usr/lib/ruby/3.3.0".to_owned(), format!("usr/lib/{machine}/ruby/3.3.0")];
+            let folders = folders.map(|folder| format!("-I{}", place.place(&folder)));
+            std::iter::once("--disable-gems".to_owned()).chain(folders).collect()
+        };
+        let script = fixture("ruby_frames.rb");
+        assert_release(release, options, (&script, "[ruby]"));
+    }
+}
+
+#[test]
+fn every_block_has_the_stack_that_other_releases_of_perl_see() {
+    for release in PERL {
+        let version = release.2.trim_start_matches("Perl ").trim_end_matches('.');
+        let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let folders = |place: &OtherRelease| {
+            let all = [
+                format!("usr/share/perl/{version}"),
+                format!("usr/lib/{machine}/perl/{version}"),
+                format!("usr/lib/{machine}/perl-base"),
+            ];
+            all.iter().map(|folder| format!("-I{}", place.place(folder))).collect()
+        };
+        let script = fixture("perl_frames.pl");
+        assert_release(release, folders, (&script, "[perl]"));
+    }
+}
