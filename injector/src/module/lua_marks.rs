@@ -64,10 +64,15 @@ mod tests {
         for name in NAMES {
             marks.take(name, at, 0x10);
         }
-        let read = [&marks.reads_state, &marks.reads_calls, &marks.reads_values];
-        let all = [&marks.calls, &marks.tells_functions, &marks.sets_mode];
-        let mut all = all.into_iter().chain(read);
-        assert!(all.all(|range| *range == (at..RemoteAddr::new(0x1010))));
+        let all = [
+            &marks.calls,
+            &marks.reads_state,
+            &marks.reads_calls,
+            &marks.reads_values,
+            &marks.tells_functions,
+            &marks.sets_mode,
+        ];
+        assert!(all.iter().all(|range| **range == (at..RemoteAddr::new(0x1010))));
         assert_eq!(marks.version, Some(at));
         marks.take(b"lua_callk", at, u64::MAX);
         assert!(marks.calls.is_empty());

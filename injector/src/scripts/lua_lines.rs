@@ -102,7 +102,7 @@ mod tests {
             at: u32,
         ) {
             let all = [Table::Lines, Table::Differences];
-            let table = *all.get(kind as usize).unwrap_or(&Table::Distances(kind - 2));
+            let table = *all.get(kind as usize).unwrap_or(&Table::Distances(kind.saturating_sub(2)));
             let _ = line(&tables, Form { instructions, table }, first, at);
             let _ = line(&tables, Form { instructions: tables.len(), table }, first, at % 64);
         }

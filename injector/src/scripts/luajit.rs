@@ -132,3 +132,43 @@ pub(super) fn function(copy: &[u8]) -> Option<(String, String, u32, Form)> {
     let form = Form { instructions, table: Table::Distances(line_shift(lines)) };
     Some((function, file, first_line, form))
 }
+
+#[cfg(test)]
+mod tests {
+    use heapattach_abi::python::LINES_AT;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn copy(line: u32, lines: u32, source: &str) -> Vec<u8> {
+        let mut copy = vec![0; LINES_AT];
+        copy[12..16].copy_from_slice(&7_u32.to_le_bytes());
+        copy[72..76].copy_from_slice(&line.to_le_bytes());
+        copy[76..80].copy_from_slice(&lines.to_le_bytes());
+        copy[FILE_AT..FILE_AT + source.len()].copy_from_slice(source.as_bytes());
+        copy
+    }
+
+    #[test]
+    fn a_copy_says_where_a_function_is() {
+        let form = |shift| Form { instructions: 7, table: Table::Distances(shift) };
+        let told = |line, lines, source| function(&copy(line, lines, source));
+        let expected = ("function <app.lua:7>".to_owned(), "/srv/app.lua".to_owned(), 7, form(0));
+        assert_eq!(told(7, 3, "@/srv/app.lua"), Some(expected));
+        let expected = (MAIN.to_owned(), "app.lua".to_owned(), 0, form(1));
+        assert_eq!(told(0, 300, "@app.lua"), Some(expected));
+        assert_eq!(told(u32::MAX, 3, "@a"), None);
+        assert_eq!(told(1, 3, "@a\u{1b}"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_copy_is_survived(at in 0..LENGTH_AT, bytes: [u8; 8], cut in 0..=LENGTH_AT) {
+            let mut copy = copy(7, 3, "@/srv/app.lua");
+            let end = (at + 8).min(copy.len());
+            copy[at..end].copy_from_slice(&bytes[..end - at]);
+            copy.truncate(cut);
+            let _ = function(&copy);
+        }
+    }
+}

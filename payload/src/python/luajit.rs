@@ -108,7 +108,7 @@ impl Python {
             [RESULTS, THREAD, GOES_ON].map(|at| self.far.peek(machine.wrapping_add(at)));
         let (results, thread) = (results?, thread?);
         if thread != values.thread {
-            self.enter(thread, machine, values)?;
+            self.enter_luajit(thread, machine, values)?;
         }
         values.goes_on = goes_on?;
         // For a function of C's alone: nothing of it lies above the values that there were.
@@ -119,7 +119,7 @@ impl Python {
         while values.frame > values.begin.wrapping_add(8) {
             values.left = values.left.checked_sub(1)?;
             self.far.begin_again();
-            if self.pass(values, telling)? {
+            if self.pass_of_luajit(values, telling)? {
                 break;
             }
         }
@@ -128,7 +128,7 @@ impl Python {
 
     /// The values of a thread, if it is one that this frame of the machine runs.
     #[inline(never)]
-    fn enter(&mut self, thread: u64, machine: u64, values: &mut Values) -> Option<()> {
+    fn enter_luajit(&mut self, thread: u64, machine: u64, values: &mut Values) -> Option<()> {
         let at = |offset| thread.wrapping_add(offset);
         self.far.begin_again();
         self.far.load_four(at(KIND), at(BASE), at(STACK), at(MACHINE))?;
@@ -144,7 +144,7 @@ impl Python {
 
     /// Tells a frame, and goes on to its caller's; answers whether the machine was called for it.
     #[inline(never)]
-    fn pass(&mut self, values: &mut Values, telling: &mut Telling) -> Option<bool> {
+    fn pass_of_luajit(&mut self, values: &mut Values, telling: &mut Telling) -> Option<bool> {
         let frame = values.frame;
         let function = self.far.load(frame.wrapping_sub(8))? & OBJECT_BITS;
         let how = self.far.load(frame)?;
