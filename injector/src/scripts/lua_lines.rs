@@ -30,9 +30,10 @@ pub(super) fn line(tables: &[u8], form: Form, first_line: u32, instruction: u32)
         Table::Distances(shift) => {
             let Some(at) = at.checked_sub(1) else { return Some(first_line) };
             let bytes = tables.get(at.checked_shl(shift)?..)?.get(..1_usize.checked_shl(shift)?)?;
-            let distance = bytes.iter().rev().try_fold(0_u32, |sum, &byte| {
-                Some(sum.checked_mul(1 << 8)? | u32::from(byte))
-            })?;
+            let distance = bytes
+                .iter()
+                .rev()
+                .try_fold(0_u32, |sum, &byte| Some(sum.checked_mul(1 << 8)? | u32::from(byte)))?;
             first_line.checked_add(distance).filter(|&line| line <= LAST)
         }
     }
@@ -86,7 +87,10 @@ mod tests {
         let told = |tables: &[u8], shift, at| {
             line(tables, Form { instructions: 3, table: Table::Distances(shift) }, 10, at)
         };
-        assert_eq!([0, 1, 2, 3].map(|at| told(&[1, 2], 0, at)), [Some(10), Some(11), Some(12), None]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| told(&[1, 2], 0, at)),
+            [Some(10), Some(11), Some(12), None]
+        );
         assert_eq!([1, 2].map(|at| told(&[1, 1, 2], 1, at)), [Some(267), None]);
         assert_eq!(told(&[0, 0, 1, 0], 2, 1), Some(65_546));
         assert_eq!(told(&[0xff; 4], 2, 1), None);

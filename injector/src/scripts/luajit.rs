@@ -98,9 +98,7 @@ fn is_known(marks: &LuaMarks, memory: &Memory) -> bool {
     let mut told = told.map(|at| at..at.checked_add(LONGEST).unwrap_or(at));
     reads(&marks.sets_mode, &[COMMON, BASE])
         && reads(&marks.reads_values, &[TOP])
-        && told.any(|range| {
-            reads(&range, &[STACK, BYTECODE, of_code(FILE), of_code(LINES_OF_IT)])
-        })
+        && told.any(|range| reads(&range, &[STACK, BYTECODE, of_code(FILE), of_code(LINES_OF_IT)]))
 }
 
 /// What the library calls itself.

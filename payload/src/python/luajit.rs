@@ -60,7 +60,8 @@ impl Python {
         telling: &mut Telling,
     ) -> u8 {
         let walk = &mut Walk::new(from.cells, from.frame, from.row);
-        let none = self.order(Order::Machine) & 0;
+        // Not constants, which vector registers would do.
+        let none = self.orders.address();
         let values = &mut Values {
             left: MOST_FRAMES,
             thread: none,
@@ -69,11 +70,11 @@ impl Python {
             told: most,
             frame: none,
             goes_on: none,
-            is_again: none,
+            is_again: 0,
         };
         let at = walk.arrived();
         let (mut lookup, mut stack, mut pointer) = (at.lookup, at.stack, at.frame);
-        let mut place = none;
+        let mut place = 0;
         loop {
             self.place = place + 1;
             let within = lookup.wrapping_sub(self.order(Order::Machine));
@@ -167,7 +168,7 @@ impl Python {
         values.goes_on = match kind {
             _ if is_by_script => how,
             BY_OPERATION => self.far.load(frame.wrapping_sub(16))?,
-            _ => how & 0,
+            _ => 0,
         };
         let next = frame.wrapping_sub(distance);
         if next >= frame {
@@ -201,8 +202,10 @@ impl Python {
         let is_there = self.far.load_four(at(KIND), at(LINES_OF_IT), at(LINES), at(KIND)).is_some();
         let (instructions, lines) = (self.far.first() >> HALF, self.far.second() >> HALF);
         let length = instructions.wrapping_sub(1) << line_shift(lines as u32);
-        let is_one = is_there && self.far.third() != 0 && instructions != 0;
-        if is_one { [(self.far.third(), length), (0, 0)] } else { [(0, 0); 2] }
+        let lines = self.far.third();
+        let is_one = is_there && lines != 0 && instructions != 0;
+        // Nothing but these: two words of nothing would be done by a vector register.
+        [(lines, if is_one { length } else { 0 }), (lines, 0)]
     }
 
     /// Copies what is to be known of code: its own words, its file, and its lines.

@@ -5,8 +5,9 @@ use std::{path::Path, thread, time::Duration};
 
 use heapattach_tests::{
     command::{Heapattach, Hooks},
-    compile::{fixture, is_there},
+    compile::fixture,
     fixture::Launch,
+    real::installed,
     sample::is_soak,
     seed::{Random, seed},
     skip::skip,
@@ -239,7 +240,7 @@ fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_luajit_are_read()
 }
 
 fn kill_while_stacks_are_read(interpreter: &str, script: &str, cure: &str) {
-    if !is_there(interpreter) {
+    if installed(interpreter).is_none() {
         return skip(&format!("no {interpreter} here"), cure);
     }
     let launch = Launch::program(Path::new(interpreter)).arg(fixture(script));

@@ -91,10 +91,8 @@ fn a_haproxy_under_load_names_the_line_of_its_script_that_leaks() {
 }
 
 /// Where Debian has what runs Lua in nginx, and what that needs.
-const MODULES: [&str; 2] = [
-    "/usr/lib/nginx/modules/ndk_http_module.so",
-    "/usr/lib/nginx/modules/ngx_http_lua_module.so",
-];
+const MODULES: [&str; 2] =
+    ["/usr/lib/nginx/modules/ndk_http_module.so", "/usr/lib/nginx/modules/ngx_http_lua_module.so"];
 
 /// In a process of its own, without code that LuaJIT has compiled.
 fn nginx(folder: &Path) -> Option<(Running, PathBuf)> {

@@ -21,7 +21,10 @@ const STACKS: usize = 56;
 const PLACES: [(u64, &[&str]); 3] = [
     (101_000, &["function_<luajit_kept.lua:7>:7", LOOP, "main_chunk:24"]),
     (300_000, &["function_<luajit_kept.lua:9>:9", LOOP, "main_chunk:25"]),
-    (102_000, &["function_<luajit_kept.lua:20>:20", "function_<luajit_kept.lua:17>:20", "main_chunk:26"]),
+    (
+        102_000,
+        &["function_<luajit_kept.lua:20>:20", "function_<luajit_kept.lua:17>:20", "main_chunk:26"],
+    ),
 ];
 const LOOP: &str = "function_<luajit_kept.lua:11>:13";
 /// Blocks of the first two places.
