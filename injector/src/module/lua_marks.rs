@@ -5,8 +5,16 @@ use std::ops::Range;
 use heapattach_process::addr::RemoteAddr;
 
 /// Their names.
-pub const NAMES: [&[u8]; 6] =
-    [b"lua_ident", b"lua_call", b"lua_callk", b"lua_getallocf", b"lua_getstack", b"lua_checkstack"];
+pub const NAMES: [&[u8]; 8] = [
+    b"lua_ident",
+    b"lua_call",
+    b"lua_callk",
+    b"lua_getallocf",
+    b"lua_getstack",
+    b"lua_checkstack",
+    b"lua_getinfo",
+    b"luaJIT_setmode",
+];
 
 /// What a module has of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +29,10 @@ pub struct LuaMarks {
     pub reads_calls: Range<RemoteAddr>,
     /// A function that reads where the values of a thread lie.
     pub reads_values: Range<RemoteAddr>,
+    /// A function that tells what is known of one of a script.
+    pub tells_functions: Range<RemoteAddr>,
+    /// A function that LuaJIT alone has.
+    pub sets_mode: Range<RemoteAddr>,
 }
 
 impl LuaMarks {
@@ -33,6 +45,8 @@ impl LuaMarks {
             b"lua_getallocf" => self.reads_state = range,
             b"lua_getstack" => self.reads_calls = range,
             b"lua_checkstack" => self.reads_values = range,
+            b"lua_getinfo" => self.tells_functions = range,
+            b"luaJIT_setmode" => self.sets_mode = range,
             _ => {}
         }
     }
@@ -50,7 +64,14 @@ mod tests {
         for name in NAMES {
             marks.take(name, at, 0x10);
         }
-        let all = [&marks.calls, &marks.reads_state, &marks.reads_calls, &marks.reads_values];
+        let all = [
+            &marks.calls,
+            &marks.reads_state,
+            &marks.reads_calls,
+            &marks.reads_values,
+            &marks.tells_functions,
+            &marks.sets_mode,
+        ];
         assert!(all.iter().all(|range| **range == (at..RemoteAddr::new(0x1010))));
         assert_eq!(marks.version, Some(at));
         marks.take(b"lua_callk", at, u64::MAX);

@@ -15,7 +15,7 @@ use heapattach_abi::{
 use super::{
     interpreter::{Form, Interpreter},
     layout::Layout,
-    line_table, lua, lua_lines, perl, php, ruby, ruby_lines, text, v8, v8_lines,
+    line_table, lua, lua_lines, luajit, perl, php, ruby, ruby_lines, text, v8, v8_lines,
 };
 use heapattach_process::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
@@ -101,6 +101,11 @@ impl Code {
                 let (function, file) = (function.into(), file.into());
                 Some(Self { function, file, first_line, lines: Lines::Lua(lines, form) })
             }
+            Form::LuaJit(_) => {
+                let (function, file, first_line, form) = luajit::function(copy)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line, lines: Lines::Lua(lines, form) })
+            }
             // What is copied of Java's says only where it lies.
             Form::Java(_) => None,
             Form::V8(_) => {
@@ -170,7 +175,7 @@ fn read(shared: &Shared, memory: &Memory, python: &Interpreter, first: u64) -> O
     let first = usize::try_from(first).ok().filter(|&first| first != 0)?;
     let copy = bytes(shared, memory, first, LINES_AT / 8)?;
     let length = word(&copy, LENGTH_AT as u64)?.min(match python.form {
-        Form::Ruby(_) | Form::Lua(_) | Form::V8(_) => RUBY_LINES_BYTES,
+        Form::Ruby(_) | Form::Lua(_) | Form::LuaJit(_) | Form::V8(_) => RUBY_LINES_BYTES,
         Form::Python(..) | Form::Php(_) | Form::Perl(_) | Form::Java(_) => LINES_BYTES,
     });
     let length = usize::try_from(length).ok()?;

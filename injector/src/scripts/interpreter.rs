@@ -8,7 +8,7 @@ use super::{
     cold_part::cold_part,
     java::{self, Java},
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
-    lua, perl, php, ruby, v8,
+    lua, luajit, perl, php, ruby, v8,
 };
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
@@ -58,6 +58,8 @@ pub(super) enum Form {
     Perl(Orders),
     /// Lua.
     Lua(Orders),
+    /// Lua as LuaJIT has it.
+    LuaJit(Orders),
     /// Java.
     Java(Box<Java>),
     /// V8.
@@ -97,6 +99,7 @@ impl Interpreter {
             | Form::Ruby(orders)
             | Form::Perl(orders)
             | Form::Lua(orders)
+            | Form::LuaJit(orders)
             | Form::V8(orders) => Orders { process, ..*orders },
             Form::Java(java) => Orders { process, ..java.orders },
         }
@@ -109,7 +112,7 @@ impl Interpreter {
             Form::Php(_) => Language::Php,
             Form::Ruby(_) => Language::Ruby,
             Form::Perl(_) => Language::Perl,
-            Form::Lua(_) => Language::Lua,
+            Form::Lua(_) | Form::LuaJit(_) => Language::Lua,
             Form::Java(_) => Language::Java,
             Form::V8(_) => Language::JavaScript,
         }
@@ -124,6 +127,7 @@ impl Interpreter {
             | Form::Ruby(_)
             | Form::Perl(_)
             | Form::Lua(_)
+            | Form::LuaJit(_)
             | Form::V8(_) => None,
         }
     }
@@ -176,6 +180,9 @@ pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) 
         if let Some(found) = v8::recognise(&loaded.module.v8, memory) {
             let nowhere = RemoteAddr::new(0)..RemoteAddr::new(0);
             return Some(of(found, Form::V8, Language::JavaScript, &nowhere, name()));
+        }
+        if let Some((found, machine)) = luajit::recognise(&loaded.module.lua, memory, maps) {
+            return Some(of(found, Form::LuaJit, Language::Lua, &machine, name()));
         }
         let (found, eval) = lua::recognise(&loaded.module.lua, memory, maps)?;
         Some(of(found, Form::Lua, Language::Lua, &eval, name()))

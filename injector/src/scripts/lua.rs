@@ -14,7 +14,7 @@ use heapattach_process::{
 use super::{
     interpreter::Found,
     lua_layouts::{ROWS, Row},
-    lua_lines::Form,
+    lua_lines::{Form, Table},
     lua_loop::loop_of,
 };
 use crate::{arch, module::lua_marks::LuaMarks};
@@ -24,7 +24,7 @@ const LONGEST_FUNCTION: u64 = 1 << 12;
 const NAME: &[u8] = b"Lua 5.";
 const VERSION_BYTES: usize = 48;
 /// Code of a file or of a text, in place of a name.
-const MAIN: &str = "main chunk";
+pub(super) const MAIN: &str = "main chunk";
 /// Letters of a text that stands for the file that it has none of.
 const LETTERS: usize = 45;
 
@@ -78,7 +78,7 @@ fn checked(marks: &LuaMarks, memory: &Memory, row: &Row) -> Result<Orders, &'sta
     Ok(Orders { runtime: marks.calls.start.get(), tells_apart: 1, ..row.orders })
 }
 
-fn body(memory: &Memory, range: &Range<RemoteAddr>) -> Vec<u8> {
+pub(super) fn body(memory: &Memory, range: &Range<RemoteAddr>) -> Vec<u8> {
     let length = range.end.offset_from(range.start).unwrap_or(0).min(LONGEST_FUNCTION);
     memory.read_vec(range.start, usize::try_from(length).unwrap_or(0)).unwrap_or_default()
 }
@@ -89,7 +89,8 @@ pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, 
     let half = |at: u64| u32_at(object, usize::try_from(at).ok()?);
     let first_line = half(orders.identity).filter(|line| line.cast_signed() >= 0)?;
     let instructions = usize::try_from(half(orders.length)?).ok()?;
-    let form = Form { instructions, has_differences: orders.rows != 0 };
+    let table = if orders.rows != 0 { Table::Differences } else { Table::Lines };
+    let form = Form { instructions, table };
     let file = file(copy.get(FILE_AT..LENGTH_AT)?)?;
     let function = match first_line {
         0 => MAIN.to_owned(),
@@ -99,7 +100,7 @@ pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, 
 }
 
 /// Where code is from: a file, or a name that the program chose, or the text itself.
-fn file(copy: &[u8]) -> Option<String> {
+pub(super) fn file(copy: &[u8]) -> Option<String> {
     let told = copy.split(|&byte| byte == 0).next()?;
     let is_cut = told.len() == copy.len();
     match told.first() {

@@ -28,15 +28,21 @@ pub fn merge(
     merged
 }
 
-/// Puts frames of scripts in the place of native frames that they are themselves.
+/// Puts frames of scripts in the place of native frames that they are themselves, or that run them; both lists begin
+/// with the innermost frame.
 pub fn placed(native: &[RemoteAddr], frames: &[(u64, RemoteAddr)]) -> Vec<RemoteAddr> {
-    let mut placed = native.to_vec();
-    for &(place, frame) in frames {
-        match usize::try_from(place).ok().and_then(|place| placed.get_mut(place)) {
-            Some(native) => *native = frame,
-            None => placed.push(frame),
+    let mut placed = Vec::with_capacity(native.len() + frames.len());
+    let mut left = frames.iter().peekable();
+    for (number, &at) in (0_u64..).zip(native) {
+        let before = placed.len();
+        while let Some((_, frame)) = left.next_if(|(place, _)| *place == number) {
+            placed.push(*frame);
+        }
+        if placed.len() == before {
+            placed.push(at);
         }
     }
+    placed.extend(left.map(|(_, frame)| *frame));
     placed
 }
 
@@ -67,6 +73,9 @@ mod tests {
         let native = [1, 2, 3].map(at);
         assert_eq!(placed(&native, &[(1, at(7)), (9, at(8))]), [1, 7, 3, 8].map(at));
         assert_eq!(placed(&[], &[(0, at(7))]), [at(7)]);
+        let several = [(1, at(7)), (1, at(8)), (2, at(9))];
+        assert_eq!(placed(&native, &several), [1, 7, 8, 9].map(at));
+        assert_eq!(placed(&native, &[(2, at(7)), (1, at(8))]), [1, 2, 7, 8].map(at));
     }
 
     #[test]

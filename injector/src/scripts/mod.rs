@@ -1,4 +1,4 @@
-//! The interpreter of scripts (CPython, PHP, Ruby, Perl, Lua, V8), or Java's virtual machine, in a target: recognised from outside, so that the payload
+//! The interpreter of scripts (CPython, PHP, Ruby, Perl, Lua, LuaJIT, V8), or Java's virtual machine, in a target: recognised from outside, so that the payload
 //! can walk its frames and we can name them.
 //!
 //! ```text
@@ -22,6 +22,7 @@ mod lua;
 mod lua_layouts;
 mod lua_lines;
 mod lua_loop;
+mod luajit;
 mod merge;
 mod orders;
 mod perl;

@@ -31,6 +31,7 @@ pub mod index;
 pub mod java;
 pub mod kind;
 pub mod late;
+pub mod luajit;
 pub mod memo;
 pub mod nest;
 pub mod protocol;

@@ -1,4 +1,4 @@
-//! Frames of an interpreter (CPython, PHP, Ruby, Perl, Lua, V8): what a hook must know to walk them, and how they
+//! Frames of an interpreter (CPython, PHP, Ruby, Perl, Lua, LuaJIT, V8): what a hook must know to walk them, and how they
 //! are stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
@@ -110,6 +110,10 @@ pub struct Orders {
     pub kinds: u64,
     /// There, too: the same of a scope.
     pub scope: u64,
+    /// The code of LuaJIT's machine, and its bytes; else 0. The rest of it is in [`crate::luajit`].
+    pub machine: u64,
+    /// The second of these.
+    pub machine_bytes: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -163,6 +167,8 @@ pub enum Order {
     FreshBits = offset_of!(Orders, fresh_bits),
     Kinds = offset_of!(Orders, kinds),
     Scope = offset_of!(Orders, scope),
+    Machine = offset_of!(Orders, machine),
+    MachineBytes = offset_of!(Orders, machine_bytes),
 }
 
 /// Words of [`Orders`].
@@ -215,6 +221,8 @@ impl Orders {
             fresh_bits: 0,
             kinds: 0,
             scope: 0,
+            machine: 0,
+            machine_bytes: 0,
         }
     }
 
@@ -264,6 +272,8 @@ impl Orders {
             self.fresh_bits,
             self.kinds,
             self.scope,
+            self.machine,
+            self.machine_bytes,
         ]
     }
 }

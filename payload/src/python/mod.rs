@@ -1,4 +1,4 @@
-//! Who asked, where that was code of Python, PHP, Ruby, Perl, Lua, Java or JavaScript: the frames of the interpreter that this thread is in.
+//! Who asked, where that was code of Python, PHP, Ruby, Perl, Lua (and LuaJIT), Java or JavaScript: the frames of the interpreter that this thread is in.
 //!
 //! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
@@ -6,6 +6,7 @@
 mod java;
 mod lua;
 mod lua_thread;
+mod luajit;
 mod perl;
 mod php;
 mod ruby;
@@ -161,7 +162,7 @@ struct Python {
     statement: u64,
     /// Perl's: the function of the frame that is being told.
     function: u64,
-    /// V8's: one more than which of the native frames the one is that is being told; else 0.
+    /// V8's and LuaJIT's: one more than which of the native frames the one is that is being told; else 0.
     place: u64,
 }
 
@@ -172,7 +173,7 @@ impl Python {
 
     /// The address of the innermost frame of this thread, if it is in Python.
     fn innermost(&mut self, row: &Row, hook: &Frame) -> Option<u64> {
-        if self.is_v8() {
+        if self.is_v8() || self.is_luajit() {
             // The walk itself tells.
             return Some(1);
         }
@@ -276,6 +277,9 @@ impl Python {
         if self.is_v8() {
             return self.each_of_v8(from, most, telling);
         }
+        if self.is_luajit() {
+            return self.each_of_luajit(from, most, telling);
+        }
         if self.is_lua() {
             return self.each_of_lua(innermost, most, telling);
         }
@@ -328,7 +332,7 @@ impl Python {
     /// What tells the code of a frame from other code at its place.
     fn identity(&mut self, word: u64) -> Option<u64> {
         let is_seen = self.is_v8() || self.is_lua() || self.is_ruby() || self.is_perl();
-        if is_seen || self.is_java() || self.has_one_thread() {
+        if is_seen || self.is_java() || self.is_luajit() || self.has_one_thread() {
             return Some(self.told).filter(|&told| told != 0);
         }
         self.load_of(python::code_of(word), Order::Identity)
@@ -395,6 +399,10 @@ impl Python {
             self.copy_lua(to, code, [table, index]);
             return taken;
         }
+        if self.is_luajit() {
+            self.copy_luajit(to, code, table);
+            return taken;
+        }
         self.far.copy(to, code, OBJECT_BYTES as u64);
         for (order, at, most) in
             [(Order::Name, NAME_AT, NAME_BYTES), (Order::File, FILE_AT, FILE_BYTES)]
@@ -440,6 +448,8 @@ impl Python {
             self.tables_of_v8()
         } else if self.is_lua() {
             self.tables_of_lua(code)
+        } else if self.is_luajit() {
+            self.tables_of_luajit(code)
         } else {
             return [self.table(code), (0, 0)];
         };

@@ -17,6 +17,7 @@ const PHP: &str = "PHP";
 const RUBY: &str = "Ruby";
 const PERL: &str = "Perl";
 const LUA: &str = "Lua";
+const LUAJIT: &str = "LuaJIT";
 /// Its functions are named by what it writes itself, too.
 const JAVA: &str = "the Java virtual machine";
 const NODE: &str = "Node.js";
@@ -34,10 +35,10 @@ pub fn runtime_reports(
         let mut report = base(runtimes, found, pid);
         [report.mapped, report.mapped_live] = pages.by(&found.module);
         match &session.python {
-            _ if ![PYTHON, PHP, RUBY, PERL, LUA, NODE, JAVA].contains(&found.kind.name) => {
+            _ if ![PYTHON, PHP, RUBY, PERL, LUA, LUAJIT, NODE, JAVA].contains(&found.kind.name) => {
                 name_generated(found, symbols, pid, &mut report);
             }
-            Some(python) if kind_of(python) == found.kind.name => {
+            Some(python) if is_of(python, found) => {
                 name_script(python, &mut report);
                 if !report.is_named {
                     name_generated(found, symbols, pid, &mut report);
@@ -81,6 +82,17 @@ fn base(runtimes: &Runtimes, found: &Found, pid: i32) -> Runtime {
 
 fn of_process(command: &str, pid: i32) -> String {
     command.replace("PID", &pid.to_string())
+}
+
+/// Whether an interpreter is the one that was found.
+fn is_of(python: &Python, found: &Found) -> bool {
+    let version = match python {
+        Python::Readable(python) => &python.version,
+        Python::Unreadable(python) => &python.version,
+    };
+    // LuaJIT is one of Lua's, and says in its version that it is that one.
+    let is_luajit = kind_of(python) == LUA && version.contains(LUAJIT);
+    found.kind.name == if is_luajit { LUAJIT } else { kind_of(python) }
 }
 
 /// The kind that an interpreter is of.

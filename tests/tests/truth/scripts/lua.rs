@@ -44,7 +44,7 @@ fn every_block_has_the_stack_that_lua_sees() {
             ledger.cause(row.stack).filter(|_| bytes >= 100_000)
         });
         let own =
-            causes.filter(|call| call.function.name == "function <lua_frames.lua:11>").count();
+            causes.filter(|call| call.function.name == "function <lua_frames.lua:25>").count();
         assert!(own >= stacks, "{program}: {own}");
     }
 }
@@ -54,10 +54,10 @@ fn every_block_has_the_stack_that_lua_sees() {
 fn functions_in_c_stay_between_those_of_lua() {
     for (program, ..) in versions() {
         let (ledger, ..) = recorded(&[program], &fixture("lua_frames.lua"), &ALL);
-        let hold = "function <lua_frames.lua:11>";
-        let sorted = below(&ledger, LUA, "function_<lua_frames.lua:11>").find_map(|row| {
+        let hold = "function <lua_frames.lua:25>";
+        let sorted = below(&ledger, LUA, "function_<lua_frames.lua:25>").find_map(|row| {
             let calls = || ledger.calls(row.stack).map(|call| call.function.name.clone());
-            let is_own = calls().any(|name| name == "function <lua_frames.lua:56>");
+            let is_own = calls().any(|name| name == "function <lua_frames.lua:76>");
             is_own.then(|| (row.stack, calls().collect::<Vec<_>>()))
         });
         let (stack, calls) = sorted.expect("a block of what sorts");

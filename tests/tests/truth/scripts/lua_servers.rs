@@ -90,6 +90,61 @@ fn a_haproxy_under_load_names_the_line_of_its_script_that_leaks() {
     assert!(told.contains("Lua 5.3"), "{told}");
 }
 
+/// Where Debian has what runs Lua in nginx, and what that needs.
+const MODULES: [&str; 2] =
+    ["/usr/lib/nginx/modules/ndk_http_module.so", "/usr/lib/nginx/modules/ngx_http_lua_module.so"];
+
+/// In a process of its own, without code that LuaJIT has compiled.
+fn nginx(folder: &Path) -> Option<(Running, PathBuf)> {
+    let are_there = MODULES.iter().all(|module| Path::new(module).exists());
+    let Some(program) = installed("nginx").filter(|_| are_there) else {
+        skip("no nginx with Lua here", "apt-get install nginx-light libnginx-mod-http-lua");
+        return None;
+    };
+    let (socket, settings) = (folder.join("socket"), folder.join("settings"));
+    let script = fixture("nginx_application.lua");
+    let text = format!(
+        "load_module {};\nload_module {};\ndaemon off;\nmaster_process off;\npid {}/pid;\nerror_log stderr;\n\
+         events {{}}\nhttp {{\n  access_log off;\n  init_by_lua_block {{ jit.off() }}\n  \
+         lua_package_path '{}/?.lua;;';\n  server {{\n    listen unix:{};\n    location / {{\n      \
+         content_by_lua_block {{ require('nginx_application').answer() }}\n    }}\n  }}\n}}\n",
+        MODULES[0],
+        MODULES[1],
+        folder.display(),
+        script.parent().expect("a folder").display(),
+        socket.display()
+    );
+    fs::write(&settings, text).expect("a folder of ours");
+    let mut command = Command::new(program);
+    command.arg("-p").arg(folder).arg("-c").arg(&settings).stderr(Stdio::null());
+    let running = Running(command.spawn().expect("nginx"));
+    wait_until("nginx's socket", PATIENCE, || UnixStream::connect(&socket).is_ok());
+    Some((running, socket))
+}
+
+/// LuaJIT maps the memory of its objects itself: the pages that the leak takes are told by the line of the script.
+#[test]
+fn an_nginx_under_load_names_the_line_of_its_script_that_leaks() {
+    let folder = Folder::new("nginx");
+    let Some((running, socket)) = nginx(&folder.0) else { return };
+    let text = fs::read_to_string(fixture("nginx_application.lua")).expect("a fixture");
+    let line = text.lines().position(|line| line.contains("-- the leak")).expect("a leak") + 1;
+    let ask = |number| {
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        let path = format!("/item/{number}");
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let length = (2000 * path.len()).to_string();
+        assert!(answer.ends_with(&format!("\r\n\r\n{length}")), "{answer}");
+    };
+    let (told, _) = told_under_load(running.0.id(), ask);
+    let place = format!("function <nginx_application.lua:5> (nginx_application.lua:{line})");
+    assert!(told.contains(&place), "no {place}");
+    assert!(told.contains("LuaJIT 2.1"), "{told}");
+}
+
 /// Its Lua is in the program itself.
 #[test]
 fn what_scripts_of_redis_store_is_told_by_their_lines() {

@@ -6,6 +6,7 @@ mod java;
 mod javascript;
 mod lua;
 mod lua_servers;
+mod luajit;
 mod perl;
 mod php;
 mod releases;
