@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 use heapattach_ledger::{Ledger, Metric};
 use heapattach_tests::{
-    compile::{fixture, is_there},
+    compile::{Source, fixture, is_there},
     skip::skip,
     truth::whole,
 };
@@ -162,6 +162,43 @@ fn every_block_has_the_stack_that_v8_sees() {
         let count = assert_buffers(&ledger, &told);
         println!("{node}: {count} blocks");
         assert!(count >= 170, "{told}");
+    }
+}
+
+/// Of each size that the addon allocates: the functions of JavaScript.
+const ADDON: [(u64, &[&str]); 3] = [
+    (150_000, &["plain:9", "(anonymous):21"]),
+    (160_000, &["(anonymous):13", "called:13", "(anonymous):22"]),
+    (170_000, &["(anonymous):17", "sorted:17", "(anonymous):24"]),
+];
+
+/// An addon in C has the functions that called it, and those that it called back; its own are between.
+#[test]
+fn what_an_addon_allocates_has_the_functions_that_called_it() {
+    for node in nodes() {
+        let Some(addon) = Source::new("node_addon.c").build() else { return };
+        let (node, script) = (node.to_str().expect("a plain path"), fixture("javascript_addon.js"));
+        let script = script.to_str().expect("a plain path");
+        let (ledger, ..) = recorded(&[node, script], &addon, &ALL);
+        for (size, expected) in ADDON {
+            let mut count = 0;
+            for row in &ledger.rows {
+                let measure = row.measure(Metric::Allocated);
+                let blocks = whole(measure.count.value);
+                if blocks == 0 || whole(measure.bytes.value) != blocks * size {
+                    continue;
+                }
+                count += blocks;
+                assert_eq!(scripts(&ledger, row.stack, true), expected, "{node}: {size}");
+                let calls: Vec<_> =
+                    ledger.calls(row.stack).map(|call| &*call.function.name).collect();
+                let at = |name| calls.iter().position(|call| *call == name);
+                let (between, called) = (at("call_back"), at("called"));
+                assert_eq!(at("keep"), Some(0), "{calls:?}");
+                assert!(called.is_none() || between < called && between > Some(1), "{calls:?}");
+            }
+            assert!(count >= 2, "{node}: {count} of {size} bytes");
+        }
     }
 }
 
