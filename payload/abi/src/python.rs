@@ -414,6 +414,6 @@ mod tests {
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
         assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
-        assert_eq!(ORDERS, Order::Scope as usize / 8 + 1);
+        assert_eq!(ORDERS, Order::MachineBytes as usize / 8 + 1);
     }
 }
