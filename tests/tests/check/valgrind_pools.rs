@@ -125,7 +125,7 @@ fn without_a_change_of_code_nothing_is_heard_and_that_is_said() {
 #[test]
 fn at_whatever_call_its_tracer_is_killed_a_program_that_makes_requests_runs_to_its_end() {
     let Some(program) = program("-O2") else { return };
-    let letters = "amrkhe";
+    let letters = "amrkhqe";
     let start = || Heapattach::new(["check", ANY_PAUSE, "--"]).arg(&program).arg(letters);
     let calls = start().fault("trace").run().calls();
     let seed = seed();
