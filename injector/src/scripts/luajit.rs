@@ -63,7 +63,7 @@ pub(super) fn recognise(
         }),
     };
     let name = name(memory, maps, marks.sets_mode.start).unwrap_or_else(|| "LuaJIT".to_owned());
-    Some((Found { version: format!("5.1 ({name})"), orders }, machine.unwrap_or(nowhere)))
+    Some((Found { version: name, orders }, machine.unwrap_or(nowhere)))
 }
 
 /// Where the machine lies: a function that calls one of a script goes on in the middle of it.

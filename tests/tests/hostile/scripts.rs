@@ -59,7 +59,7 @@ const LUA: (&str, &str, &[&str]) = (
 
 const LUAJIT: (&str, &str, &[&str]) = (
     "forged_luajit.c",
-    "Lua 5.1 (LuaJIT 2.1.0-forged)",
+    "LuaJIT 2.1.0-forged",
     &["cycle", "nowhere", "huge", "flood", "changing", "foreign", "sound"],
 );
 

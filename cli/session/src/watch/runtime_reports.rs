@@ -90,8 +90,8 @@ fn is_of(python: &Python, found: &Found) -> bool {
         Python::Readable(python) => &python.version,
         Python::Unreadable(python) => &python.version,
     };
-    // LuaJIT is one of Lua's, and says in its version that it is that one.
-    let is_luajit = kind_of(python) == LUA && version.contains(LUAJIT);
+    // LuaJIT is one of Lua's, and its version begins with its name.
+    let is_luajit = kind_of(python) == LUA && version.starts_with(LUAJIT);
     found.kind.name == if is_luajit { LUAJIT } else { kind_of(python) }
 }
 
@@ -123,7 +123,11 @@ fn name_script(python: &Python, report: &mut Runtime) {
             version
         }
     };
-    report.name = format!("{} {version}", kind_of(python));
+    report.name = match kind_of(python) {
+        // It names itself.
+        LUA if version.starts_with(LUAJIT) => version.clone(),
+        kind => format!("{kind} {version}"),
+    };
 }
 
 /// Of a program that runs generated code: whether anything tells its names.
