@@ -155,15 +155,19 @@ fn soak(time: Duration, processes: usize) {
     // Those that die do so no more, and nothing is attached to any more.
     lives.retain(|one| one.kind != "dies");
     let pids: Vec<_> = lives.iter().map(|one| one.fixture.pid()).collect();
-    for pid in &pids {
-        let told = Heapattach::detach(*pid).run();
-        assert!(told.signal().is_none(), "{pid}: {}", told.stderr);
-    }
     let is_clean = || {
+        // A helper whose agent is no more has ended soon; until then a process is its.
+        for pid in &pids {
+            let told = Heapattach::detach(*pid).run();
+            assert!(told.signal().is_none(), "{pid}: {}", told.stderr);
+        }
         let told = Heapattach::new(["status", "--json"]).run().stdout;
         (!pids.iter().any(|pid| told.contains(&format!("\"pid\": {pid},")))).then_some(())
     };
-    assert!(poll(4 * PATIENCE, is_clean).is_some(), "something is left, seed {seed}");
+    if poll(4 * PATIENCE, is_clean).is_none() {
+        let told = Heapattach::new(["status", "--json"]).run().stdout;
+        panic!("something is left, seed {seed}: {told}");
+    }
     for one in &mut lives {
         let after = fingerprint(&mut one.fixture);
         match &one.before {

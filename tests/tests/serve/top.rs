@@ -4,6 +4,8 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    thread,
+    time::Duration,
 };
 
 use heapattach_tests::{
@@ -301,10 +303,13 @@ fn keys_do_what_they_are_for_and_q_detaches() {
     wait_until("the detach", PATIENCE, || !is_touched(pid));
     tmux.wait_for("keep (holds.c");
     tmux.key("q");
-    // The screen of before is there again: until then keys are for top.
+    // The screen of before is there again: until then keys are for top, and what was typed while it ended is forgotten.
     wait_until("the other screen", PATIENCE, || !tmux.screen().contains("2 Growth"));
-    tmux.line("echo the-end");
-    tmux.wait_for("\nthe-end");
+    wait_until("the shell", PATIENCE, || {
+        tmux.line("echo the-end");
+        thread::sleep(Duration::from_secs(1));
+        tmux.screen().contains("\nthe-end")
+    });
     fixture.step(1, 10);
     fixture.finish();
 }
