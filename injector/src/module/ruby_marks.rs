@@ -5,7 +5,7 @@ use std::ops::Range;
 use heapattach_process::addr::RemoteAddr;
 
 /// Their names.
-pub const NAMES: [&[u8]; 9] = [
+pub const NAMES: [&[u8]; 11] = [
     b"ruby_version",
     b"rb_vm_exec",
     b"rb_sourceline",
@@ -15,6 +15,8 @@ pub const NAMES: [&[u8]; 9] = [
     b"rb_iseq_first_lineno",
     b"rb_iseq_code_location",
     b"rb_iseq_insns_info_encode_positions",
+    b"rb_thread_current",
+    b"ruby_current_execution_context_ptr",
 ];
 
 /// What a module has of it.
@@ -24,8 +26,12 @@ pub struct RubyMarks {
     pub version: Option<RemoteAddr>,
     /// The function that runs scripts.
     pub loop_body: Range<RemoteAddr>,
+    /// The variable that leads to the state of the thread that runs scripts, in versions that have such a one.
+    pub state: Option<RemoteAddr>,
     /// One that asks for the state of its thread.
     pub reads_state: Range<RemoteAddr>,
+    /// One that asks for the thread of a state.
+    pub reads_thread: Range<RemoteAddr>,
     /// One that goes from frame to frame.
     pub reads_frames: Range<RemoteAddr>,
     /// Those that read a function's name, file, first line, extent and table of lines.
@@ -38,7 +44,9 @@ impl RubyMarks {
         let range = at..at.checked_add(size).unwrap_or(at);
         match name {
             b"ruby_version" => self.version = Some(at),
+            b"ruby_current_execution_context_ptr" => self.state = Some(at),
             b"rb_vm_exec" => self.loop_body = range,
+            b"rb_thread_current" => self.reads_thread = range,
             b"rb_sourceline" => self.reads_state = range,
             b"rb_vm_get_ruby_level_next_cfp" => self.reads_frames = range,
             b"rb_iseq_label" => self.reads_code[0] = range,
@@ -67,6 +75,7 @@ mod tests {
         for name in NAMES {
             marks.take(name, at, 0x10);
         }
-        assert!(marks.version.is_some() && marks.reads_code.iter().all(|range| !range.is_empty()));
+        assert!(marks.version.is_some() && marks.state.is_some());
+        assert!(marks.reads_code.iter().all(|range| !range.is_empty()));
     }
 }

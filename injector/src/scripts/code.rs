@@ -35,8 +35,8 @@ pub struct Code {
 enum Lines {
     /// By a table.
     Table(Vec<u8>),
-    /// By a table of so many rows, as Ruby has it.
-    Rows(Vec<u8>, usize),
+    /// By a table of so many rows of so many bytes, as Ruby has it.
+    Rows(Vec<u8>, (usize, usize)),
     /// By tables as Lua has them.
     Lua(Vec<u8>, lua_lines::Form),
     /// By a table and the text, as V8 has them.

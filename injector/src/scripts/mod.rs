@@ -30,6 +30,7 @@ mod php;
 mod ruby;
 mod ruby_lines;
 mod ruby_loop;
+mod ruby_rows;
 mod text;
 mod v8;
 mod v8_lines;

@@ -1,7 +1,7 @@
 //! Ruby's virtual machine in a target: which version, where its things are, and what a copy of a function says.
 //!
-//! It has no table of its structures, so there is one here. A row counts only if the machine's own functions,
-//! which it exports, read what they read at these places.
+//! It has no table of its structures, so there is one here ([`ROWS`]). A row counts only if the machine's own
+//! functions, which it exports, read what they read at these places.
 
 use std::ops::Range;
 
@@ -11,69 +11,12 @@ use heapattach_process::{
     addr::RemoteAddr, little_endian::u64_at, memory::Memory, proc::maps::Mapping,
 };
 
-use super::{interpreter::Found, ruby_loop};
+use super::{
+    interpreter::Found,
+    ruby_loop,
+    ruby_rows::{ROWS, Row, State},
+};
 use crate::{arch, module::ruby_marks::RubyMarks};
-
-/// Where the parts differ between versions.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    /// How its text begins.
-    version: &'static str,
-    /// In the state of a thread: its innermost frame, behind the stack and the length of that.
-    current: u64,
-    /// Bytes of a frame, and where in it flags are led to.
-    frame: u64,
-    flags_at: u64,
-    /// In code: what is known of it; there: its file, name, first line, and where it ends.
-    body: u64,
-    file: u64,
-    name: u64,
-    first_line: u64,
-    extent: u64,
-    /// There, too: the table of lines, how many rows that has, and what leads to them.
-    lines: u64,
-    rows: u64,
-    index: u64,
-    /// Whether the first line is a number as Ruby's objects have it.
-    is_tagged: bool,
-    /// Whether texts say their length beside their head, also where the bytes follow.
-    has_length: bool,
-}
-
-const ROWS: [Row; 2] = [
-    Row {
-        version: "3.1.",
-        current: 16,
-        frame: 64,
-        flags_at: 32,
-        body: 16,
-        file: 64,
-        name: 80,
-        first_line: 88,
-        extent: 104,
-        lines: 120,
-        rows: 136,
-        index: 144,
-        is_tagged: true,
-        has_length: false,
-    },
-    Row {
-        version: "3.3.",
-        current: 16,
-        frame: 56,
-        flags_at: 32,
-        body: 16,
-        file: 64,
-        name: 80,
-        first_line: 88,
-        extent: 104,
-        lines: 112,
-        rows: 128,
-        index: 136,
-        is_tagged: false,
-        has_length: true,
-    },
-];
 
 /// In what is known of code: how many instructions there are.
 const LENGTH: u64 = 4;
@@ -112,7 +55,7 @@ pub(super) fn recognise(
     let found = known.and_then(|_| ruby_loop::loop_of(memory, maps, marks.reads_state.start));
     let eval = found.unwrap_or_else(|| marks.loop_body.clone());
     let orders = match row {
-        None => Err("its structures are not known to this heapattach (3.1 and 3.3 are)"),
+        None => Err("its structures are not known to this heapattach (2.7 and 3.0 to 3.4 are)"),
         Some(_) if is_musl => {
             Err("where threads have their variables is known of glibc alone, and this is musl")
         }
@@ -130,6 +73,8 @@ fn version(memory: &Memory, at: RemoteAddr) -> Option<String> {
     let is_one = told.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
     (is_version && is_one).then(|| String::from_utf8_lossy(told).into_owned())
 }
+
+const NO_STATE: &str = "where it has the state of a thread is not known to this heapattach";
 
 /// The orders of a version, if the machine's own functions read what they read at these places.
 fn checked(
@@ -159,6 +104,40 @@ fn checked(
     if !is_known {
         return Err(OTHER);
     }
+    match row.state {
+        State::OfProcess { thread, .. } if !reads(&marks.reads_thread, &[thread]) => Err(OTHER),
+        State::OfProcess { thread, pointer } => of_process(marks, memory).map(|runtime| Orders {
+            runtime: runtime.get(),
+            threads: thread,
+            thread_pointer: pointer,
+            ..orders(row)
+        }),
+        State::OfThread => of_thread(marks, memory).map(|(module, variable)| Orders {
+            // Nothing is read there: what is there of a thread, its variables lead to.
+            runtime: eval.get(),
+            variables: module * VARIABLES_BYTES,
+            variable,
+            ..orders(row)
+        }),
+    }
+}
+
+/// The variable of the process that leads to the state of the thread that runs scripts: the one that is exported as
+/// such must be the one that the machine's own function reads.
+fn of_process(marks: &RubyMarks, memory: &Memory) -> Result<RemoteAddr, &'static str> {
+    let state = &marks.reads_state;
+    let anywhere = RemoteAddr::new(1)..RemoteAddr::new(u64::MAX);
+    let read = arch::first_read_in(&body(memory, state), state.start, &anywhere);
+    let variable = marks.state.filter(|variable| {
+        // A library reads where it is before it reads it.
+        read.is_some_and(|at| at == *variable || memory.word(at) == Ok(variable.get()))
+    });
+    variable.ok_or(NO_STATE)
+}
+
+/// Whose variables lead to the state of a thread, and how far on.
+fn of_thread(marks: &RubyMarks, memory: &Memory) -> Result<(u64, u64), &'static str> {
+    let state = &marks.reads_state;
     let asks = arch::first_address_taken(&body(memory, state), state.start);
     // Where the variables of the module begin is asked for, or where this one lies: it is read right away.
     let within = arch::read_distances(&body(memory, state), state.start).first().copied();
@@ -170,19 +149,16 @@ fn checked(
         Some((module, offset))
             if (1..MOST_MODULES).contains(&module) && offset < MOST_VARIABLES =>
         {
-            Ok(orders(row, eval, module, offset))
+            Ok((module, offset))
         }
-        _ => Err("where it has the state of a thread is not known to this heapattach"),
+        _ => Err(NO_STATE),
     }
 }
 
-fn orders(row: &Row, runtime: RemoteAddr, module: u64, offset: u64) -> Orders {
+/// What does not depend on where the state of a thread is.
+fn orders(row: &Row) -> Orders {
     Orders {
-        // Nothing is read there: what is there of a thread, its variables lead to.
-        runtime: runtime.get(),
         current: row.current,
-        variables: module * VARIABLES_BYTES,
-        variable: offset,
         stride: row.frame,
         code: 16,
         body: row.body,
@@ -197,6 +173,7 @@ fn orders(row: &Row, runtime: RemoteAddr, module: u64, offset: u64) -> Orders {
         identity: row.extent,
         tells_apart: 1,
         lines: row.lines,
+        length: row.row,
         rows: row.rows,
         index: row.index,
         ..Orders::default()
@@ -208,9 +185,12 @@ fn body(memory: &Memory, range: &Range<RemoteAddr>) -> Vec<u8> {
     memory.read_vec(range.start, usize::try_from(length).unwrap_or(0)).unwrap_or_default()
 }
 
-/// What a copy of a function says: its name, its file, the line on which it begins, and how many rows its
-/// table of lines has.
-pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, u32, usize)> {
+/// What a copy of a function says: its name, its file, the line on which it begins, and of its table of lines
+/// how many rows it has, and the bytes of one.
+pub(super) fn function(
+    copy: &[u8],
+    orders: &Orders,
+) -> Option<(String, String, u32, (usize, usize))> {
     let is_own = |row: &&Row| (row.frame, row.rows) == (orders.stride, orders.rows);
     let row = ROWS.iter().find(is_own)?;
     let object = copy.get(..OBJECT_BYTES)?;
@@ -222,7 +202,7 @@ pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, 
     let first = if row.is_tagged { first >> 1 } else { first & u64::from(u32::MAX) };
     let first = u32::try_from(first).unwrap_or(0);
     let rows = usize::try_from(word(row.rows)? & u64::from(u32::MAX)).ok()?;
-    Some((name, file, first, rows))
+    Some((name, file, first, (rows, usize::try_from(orders.length).ok()?)))
 }
 
 /// A text; `None` if its head does not say that it is one.
@@ -271,8 +251,8 @@ mod tests {
         copy
     }
 
-    fn function(copy: &[u8]) -> Option<(String, String, u32, usize)> {
-        let orders = orders(&ROWS[0], RemoteAddr::new(0x1000), 1, 0);
+    fn function(copy: &[u8]) -> Option<(String, String, u32, (usize, usize))> {
+        let orders = orders(&ROWS[2]);
         super::function(copy, &orders)
     }
 
@@ -294,9 +274,9 @@ mod tests {
         copy.extend(string("block in add", FILE_AT - NAME_AT));
         copy.extend(string("/srv/cache.rb", LENGTH_AT - FILE_AT));
         copy.resize(heapattach_abi::python::LINES_AT, 0);
-        let orders = orders(&ROWS[1], RemoteAddr::new(0x1000), 1, 0);
+        let orders = orders(&ROWS[4]);
         let told = super::function(&copy, &orders);
-        assert_eq!(told, Some(("block in add".to_owned(), "/srv/cache.rb".to_owned(), 7, 3)));
+        assert_eq!(told, Some(("block in add".to_owned(), "/srv/cache.rb".to_owned(), 7, (3, 12))));
         let other = Orders { stride: 48, ..orders };
         assert_eq!(super::function(&copy, &other), None);
     }
@@ -305,7 +285,7 @@ mod tests {
     fn a_copy_says_what_a_function_is_called_and_where_it_is() {
         let (name, file, line, rows) = function(&copy("block in add")).unwrap();
         assert_eq!((&*name, &*file), ("block in add", "/srv/application/lib/cache.rb"));
-        assert_eq!((line, rows), (7, 3));
+        assert_eq!((line, rows), (7, (3, 12)));
         let long = "block in a_name_that_finds_no_room_in_its_head";
         assert_eq!(function(&copy(long)).unwrap().0, long);
         let longer = "n".repeat(400);

@@ -3,8 +3,6 @@
 
 use heapattach_process::little_endian::{u32_at, u64_at};
 
-/// Bytes of a row; the line is the first half word.
-const ROW: usize = 12;
 /// Instructions with rows of their own, so many in a word, and bits of each.
 const FIRST: usize = 54;
 const IN_WORD: usize = 9;
@@ -18,14 +16,15 @@ const RANKS_AT: usize = 8;
 const BITS_AT: usize = 16;
 const RANK_BITS: usize = 9;
 
-/// The line of an instruction, by a table of so many rows with what leads to them behind it.
-pub fn line(table: &[u8], rows: usize, instruction: u32) -> Option<u32> {
-    let bytes = rows.checked_mul(ROW)?;
+/// The line of an instruction, by a table of so many rows of so many bytes, the first half word of which is the line,
+/// with what leads to them behind it.
+pub fn line(table: &[u8], (rows, width): (usize, usize), instruction: u32) -> Option<u32> {
+    let bytes = rows.checked_mul(width)?;
     let index = table.get(bytes.checked_next_multiple_of(8)?..).unwrap_or_default();
     // Where a frame is, is behind its instruction.
     let at = usize::try_from(instruction).ok()?.saturating_sub(1);
     let row = if rows == 1 { 0 } else { row(index, at)?.checked_sub(1)? };
-    u32_at(table.get(..bytes)?, row.checked_mul(ROW)?).filter(|&line| line != 0)
+    u32_at(table.get(..bytes)?, row.checked_mul(width)?).filter(|&line| line != 0)
 }
 
 /// One more than the row of an instruction.
@@ -58,11 +57,11 @@ mod tests {
     use super::*;
 
     /// A table in which a row begins at each of these instructions, as Ruby makes it.
-    fn table(starts: &[usize], length: usize) -> Vec<u8> {
+    fn table(starts: &[usize], width: usize, length: usize) -> Vec<u8> {
         let mut table = Vec::new();
         for (number, _) in starts.iter().enumerate() {
             table.extend((10 + u32::try_from(number).unwrap()).to_le_bytes());
-            table.extend([0xff; 8]);
+            table.extend(vec![0xff; width - 4]);
         }
         table.resize(table.len().next_multiple_of(8), 0);
         let upto = |at: usize| starts.iter().filter(|start| **start <= at).count() as u64;
@@ -88,23 +87,26 @@ mod tests {
     #[test]
     fn every_instruction_has_the_line_of_the_row_before_it() {
         let starts: Vec<usize> = (0..100).map(|number| number * 13).collect();
-        let table = table(&starts, 1300);
-        for at in 0..1300_usize {
-            let expected = 10 + u32::try_from(at / 13).unwrap();
-            // The frame is one further.
-            let instruction = u32::try_from(at + 1).unwrap();
-            assert_eq!(line(&table, starts.len(), instruction), Some(expected), "{at}");
+        for width in [8, 12] {
+            let (table, rows) = (table(&starts, width, 1300), (starts.len(), width));
+            for at in 0..1300_usize {
+                let expected = 10 + u32::try_from(at / 13).unwrap();
+                // The frame is one further.
+                let instruction = u32::try_from(at + 1).unwrap();
+                assert_eq!(line(&table, rows, instruction), Some(expected), "{at}");
+            }
+            assert_eq!(line(&table, rows, 0), Some(10));
+            assert_eq!(line(&table, rows, 5000), None);
+            let alone = line(&table[..width], (1, width), 700);
+            assert_eq!(alone, Some(10), "one row needs nothing that leads to it");
         }
-        assert_eq!(line(&table, starts.len(), 0), Some(10));
-        assert_eq!(line(&table, starts.len(), 5000), None);
-        assert_eq!(line(&table[..12], 1, 700), Some(10), "one row needs nothing that leads to it");
     }
 
     proptest! {
         #[test]
-        fn any_table_is_survived(table: Vec<u8>, rows: usize, instruction: u32) {
-            let _ = line(&table, rows, instruction);
-            let _ = line(&table, rows % 64, instruction % 2048);
+        fn any_table_is_survived(table: Vec<u8>, rows: usize, width: usize, instruction: u32) {
+            let _ = line(&table, (rows, width), instruction);
+            let _ = line(&table, (rows % 64, width % 16), instruction % 2048);
         }
     }
 }

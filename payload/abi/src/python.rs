@@ -71,7 +71,9 @@ pub struct Orders {
     /// There, too: in a text, a word that other texts at its place would not have.
     pub text_hash: u64,
     /// Where frames lie one behind the other (Ruby), the bytes of one; else 0. What says which frames call the
-    /// loop is led to by `mark` then, and has the bits of `foreign` if a frame is not a script's.
+    /// loop is led to by `mark` then, and has the bits of `foreign` if a frame is not a script's; `length` are the
+    /// bytes of a row of the table of lines. If `thread_pointer` is not 0, `runtime` leads to the state of the thread that
+    /// runs scripts (2.7), `threads` in that to its thread, and `thread_pointer` is in there.
     pub stride: u64,
     /// There, too: where, in what leads to a thread's variables, those of the interpreter's module are led to.
     pub variables: u64,

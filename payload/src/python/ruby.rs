@@ -20,9 +20,8 @@ const VALUES_AT: u64 = 32;
 const BYTES_AT: usize = 24;
 /// In the word behind the thread pointer: where a thread's variables are, by module.
 const VARIABLES_AT: u64 = 8;
-/// A row of the table of lines, and what leads from instructions to rows: a part of fixed size for the first
-/// ones, then one for each of so many more.
-const ROW_BYTES: u64 = 12;
+/// What leads from instructions to rows of the table of lines: a part of fixed size for the first ones, then one for
+/// each of so many more.
 const FIRST_BYTES: u64 = 48;
 const FIRST: u64 = 54;
 const BLOCK_BYTES: u64 = 80;
@@ -70,9 +69,36 @@ impl Python {
         (frame >= first && frame < self.end).then_some(frame)
     }
 
+    /// The state of this thread, if it is the one that runs scripts: a word of the whole process leads to it (2.7), and
+    /// its own thread has the thread pointer. The one of the last time is tried first.
+    fn state_of_process(&mut self, row: &Row) -> Option<u64> {
+        let (known, known_thread) = (row.field(row::PYTHON_STATE), row.field(row::PYTHON_PAGE));
+        let runtime = self.order(Order::Runtime);
+        // Once with what is known, once with what was just found.
+        for _ in 0..2 {
+            let (state, thread) = (known.get(), known_thread.get());
+            if state != 0 {
+                let thread_at = state.wrapping_add(self.order(Order::Threads));
+                let pointer = thread.wrapping_add(self.order(Order::ThreadPointer));
+                let is_there = self.far.load_four(runtime, thread_at, pointer, pointer).is_some();
+                if is_there && self.far.first() == state && self.far.second() == thread {
+                    return (self.far.third() == arch::thread_pointer()).then_some(state);
+                }
+            }
+            let state = self.far.load_alone(runtime)?;
+            let thread = self.far.load_alone(state.wrapping_add(self.order(Order::Threads)))?;
+            known.set(state);
+            known_thread.set(thread);
+        }
+        None
+    }
+
     /// The state of this thread, which one of its variables leads to. Where that lies is known from the last time,
     /// and counts only if what leads there still does.
     fn state_of_ruby(&mut self, row: &Row) -> Option<u64> {
+        if self.order(Order::ThreadPointer) != 0 {
+            return self.state_of_process(row);
+        }
         let leads = arch::thread_pointer().wrapping_add(VARIABLES_AT);
         let (known_all, known) = (row.field(row::PYTHON_PAGE), row.field(row::PYTHON_STATE));
         if known.get() != 0 {
@@ -253,6 +279,6 @@ impl Python {
         let length = self.far.load_alone(code).unwrap_or(0) >> 32;
         let blocks = length.saturating_sub(FIRST).div_ceil(BLOCK);
         let index_bytes = if count > 1 { FIRST_BYTES + blocks * BLOCK_BYTES } else { 0 };
-        [(rows, count * ROW_BYTES), (index, index_bytes)]
+        [(rows, count.wrapping_mul(self.order(Order::Length))), (index, index_bytes)]
     }
 }

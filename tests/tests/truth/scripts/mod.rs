@@ -78,10 +78,14 @@ pub fn assert_stacks(ledger: &Ledger, told: &str, language: &str, least: usize) 
         let allocated = whole(row.measure(Metric::Allocated).bytes.value);
         *all.entry(row.stack).or_default() += allocated;
     }
+    let is_part = |stack: &Vec<&str>| stack.iter().any(|frame| frame.starts_with("rescue_in_"));
+    let tells_parts = language != "[ruby]" || expected.keys().any(is_part);
     // Two statements on one line are two stacks that look the same.
     let mut told: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for (&stack, &bytes) in all.iter().filter(|(_, bytes)| **bytes >= LEAST_BLOCK) {
-        *told.entry(scripts(ledger, stack, language)).or_default() += bytes;
+        let frames = scripts(ledger, stack, language);
+        let frames = if tells_parts { frames } else { as_ruby_3_4(&frames) };
+        *told.entry(frames).or_default() += bytes;
     }
     for (stack, (count, bytes)) in expected {
         let owned: Vec<String> = stack.iter().map(|&frame| frame.to_owned()).collect();
@@ -93,6 +97,26 @@ pub fn assert_stacks(ledger: &Ledger, told: &str, language: &str, least: usize) 
             "{bytes} {stack:?}: {found}, {like:?}"
         );
     }
+}
+
+/// The same stack as Ruby 3.4 tells it: a function only once if it rescues or ensures something itself, and the code
+/// of an `eval` by the function that it is in.
+fn as_ruby_3_4(frames: &[String]) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut rest = frames.iter();
+    while let Some(frame) = rest.next() {
+        let part = ["rescue_in_", "ensure_in_"].iter().find_map(|kind| frame.strip_prefix(kind));
+        let outer = rest.as_slice().first().and_then(|outer| outer.rsplit_once(':'));
+        if part.is_some() {
+            rest.next();
+        }
+        told.push(match (part, frame.strip_prefix("<compiled>"), outer) {
+            (Some(part), ..) => part.to_owned(),
+            (None, Some(line), Some((function, _))) => format!("{function}{line}"),
+            _ => frame.clone(),
+        });
+    }
+    told
 }
 
 /// Rows whose innermost function of a script is this one, as the fixtures write it.

@@ -1,7 +1,7 @@
 //! Interpreters of other releases: what is known by a table is what they see themselves. A loader that is told to runs
 //! them, so that it, too, is seen through.
 
-use std::path::Path;
+use std::{env, path::Path};
 
 use heapattach_tests::{compile::fixture, real::other_release::OtherRelease};
 
@@ -10,7 +10,8 @@ use super::{ALL, assert_stacks, recorded};
 /// By release: the program, what it calls itself, and how many stacks its fixture has.
 const PHP: [(&str, &str, &str, usize); 2] =
     [("bullseye", "php7.4", "PHP 7.4.", 25), ("trixie", "php8.4", "PHP 8.4.", 27)];
-const RUBY: [(&str, &str, &str, usize); 1] = [("trixie", "ruby3.3", "Ruby 3.3.", 65)];
+const RUBY: [(&str, &str, &str, usize); 2] =
+    [("bullseye", "ruby2.7", "Ruby 2.7.", 65), ("trixie", "ruby3.3", "Ruby 3.3.", 65)];
 const PERL: [(&str, &str, &str, usize); 1] = [("trixie", "perl", "Perl 5.40.", 54)];
 
 fn assert_release(
@@ -21,11 +22,16 @@ fn assert_release(
     let Some(release) = OtherRelease::of(suite) else { return };
     let mut words = release.command(program);
     words.extend(options(&release));
+    assert_program(&words, name, stacks, (script, language));
+}
+
+fn assert_program(words: &[String], name: &str, stacks: usize, (script, language): (&Path, &str)) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (ledger, told, report) = recorded(&words, script, &ALL);
     let is_named = report.contains(name) && report.contains("its functions are named");
-    assert!(is_named, "{suite}: {report}");
+    assert!(is_named, "{words:?}: {report}");
     assert_stacks(&ledger, &told, language, stacks);
+    println!("{name}: {} blocks", told.lines().count());
 }
 
 #[test]
@@ -39,10 +45,11 @@ fn every_block_has_the_stack_that_other_releases_of_php_see() {
 #[test]
 fn every_block_has_the_stack_that_other_releases_of_ruby_see() {
     for release in RUBY {
-        let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let version = release.2.trim_start_matches("Ruby ").to_owned() + "0";
+        let machine = format!("{}-linux-gnu", env::consts::ARCH);
         let options = |place: &OtherRelease| {
             let folders =
-                ["usr/lib/ruby/3.3.0".to_owned(), format!("usr/lib/{machine}/ruby/3.3.0")];
+                [format!("usr/lib/ruby/{version}"), format!("usr/lib/{machine}/ruby/{version}")];
             let folders = folders.map(|folder| format!("-I{}", place.place(&folder)));
             std::iter::once("--disable-gems".to_owned()).chain(folders).collect()
         };
@@ -51,11 +58,21 @@ fn every_block_has_the_stack_that_other_releases_of_ruby_see() {
     }
 }
 
+/// Builds of one's own, where some are named.
+#[test]
+fn every_block_has_the_stack_that_named_rubies_see() {
+    let others = env::var_os("HEAPATTACH_RUBIES");
+    for ruby in others.iter().flat_map(|others| env::split_paths(others)) {
+        let words = [ruby.display().to_string(), "--disable-gems".to_owned()];
+        assert_program(&words, "Ruby ", 65, (&fixture("ruby_frames.rb"), "[ruby]"));
+    }
+}
+
 #[test]
 fn every_block_has_the_stack_that_other_releases_of_perl_see() {
     for release in PERL {
         let version = release.2.trim_start_matches("Perl ").trim_end_matches('.');
-        let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let machine = format!("{}-linux-gnu", env::consts::ARCH);
         let folders = |place: &OtherRelease| {
             let all = [
                 format!("usr/share/perl/{version}"),
