@@ -76,13 +76,14 @@ fn machine_of(
     let image: &Image = images.iter().find(|image| image.code.contains(&calls.start))?;
     let table = cold_part::Table::read(memory, image.mapped?)?;
     let targets = arch::led_to(&body(memory, calls), calls.start);
-    let parts = targets.into_iter().filter_map(|target| {
+    let mut parts = targets.into_iter().filter_map(|target| {
         let part = table.containing(memory, target)?;
         let length = part.end.offset_from(part.start)?;
         let is_within = image.code.contains(&part.start) && part.end <= image.code.end;
         (is_within && part.start != target && LENGTHS.contains(&length)).then_some(part)
     });
-    parts.last()
+    // The last call: others copy what is called and its arguments.
+    parts.next_back()
 }
 
 /// Whether the library's own functions read what they read at these places.
