@@ -149,7 +149,7 @@ fn own_flags(text: &str) -> impl Iterator<Item = &str> {
 fn digest(text: &str, compiler: &str, flags: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     // What is included is little: any change to it builds all anew.
-    let headers = ["fixture.h", "leaks.h", "truth.h", "../cli/include/heapattach.h"];
+    let headers = ["fixture.h", "forged.h", "leaks.h", "truth.h", "../cli/include/heapattach.h"];
     let included = headers.map(|name| folder().join(name));
     for path in included.into_iter().chain(["telling.c", "wrapper.c"].map(fixture)) {
         fs::read(path).unwrap_or_default().hash(&mut hasher);

@@ -33,7 +33,7 @@ const COMMON: u64 = 16;
 const LONGEST: u64 = 1 << 11;
 /// What it calls itself, and how much of a library is looked through for that.
 const NAME: &[u8] = b"LuaJIT 2.";
-const LONGEST_NAME: usize = 32;
+const LONGEST_RELEASE: usize = 24;
 const LOOKED_THROUGH: u64 = 1 << 22;
 
 /// The library that these symbols are of, and the code of its machine.
@@ -111,9 +111,14 @@ fn name(memory: &Memory, maps: &[Mapping<'_>], inside: RemoteAddr) -> Option<Str
     let length = place.end.offset_from(place.start)?.min(LOOKED_THROUGH);
     let text = memory.read_vec(place.start, usize::try_from(length).ok()?).ok()?;
     let at = text.windows(NAME.len()).position(|letters| letters == NAME)?;
-    let letters = text.get(at..)?.iter().take(LONGEST_NAME);
-    let name = letters.take_while(|letter| letter.is_ascii_graphic() || **letter == b' ');
-    Some(name.map(|&letter| char::from(letter)).collect())
+    Some(first_name(text.get(at..)?))
+}
+
+/// A name and its release, without what may follow (`LuaJIT 2.1.0-beta3 -- Copyright ...`).
+fn first_name(text: &[u8]) -> String {
+    let release = text.get(NAME.len()..).unwrap_or_default().iter().take(LONGEST_RELEASE);
+    let release = release.take_while(|letter| letter.is_ascii_graphic());
+    NAME.iter().chain(release).map(|&letter| char::from(letter)).collect()
 }
 
 /// What a copy of code says: its function, its file, the line on which it begins, and how lines are told.
@@ -158,6 +163,14 @@ mod tests {
         assert_eq!(told(0, 300, "@app.lua"), Some(expected));
         assert_eq!(told(u32::MAX, 3, "@a"), None);
         assert_eq!(told(1, 3, "@a\u{1b}"), None);
+    }
+
+    #[test]
+    fn a_name_ends_with_its_release() {
+        let told = |text: &str| first_name(text.as_bytes());
+        assert_eq!(told("LuaJIT 2.1.0-beta3\0Lua 5.1"), "LuaJIT 2.1.0-beta3");
+        assert_eq!(told("LuaJIT 2.1.1737090214 -- Copyright"), "LuaJIT 2.1.1737090214");
+        assert_eq!(told("LuaJIT 2."), "LuaJIT 2.");
     }
 
     proptest! {

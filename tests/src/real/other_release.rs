@@ -34,6 +34,12 @@ impl OtherRelease {
     /// What runs this program of `usr/bin`.
     #[must_use]
     pub fn command(&self, program: &str) -> Vec<String> {
+        self.running(&self.place(&format!("usr/bin/{program}")))
+    }
+
+    /// What runs a program with the libraries of it.
+    #[must_use]
+    pub fn running(&self, program: &str) -> Vec<String> {
         let machine = format!("{}-linux-gnu", std::env::consts::ARCH);
         let libraries =
             ["usr/lib", "lib"].map(|folder| self.place(&format!("{folder}/{machine}"))).join(":");
@@ -41,8 +47,7 @@ impl OtherRelease {
         let own = self.0.join("usr/lib").join(&machine).join(&name);
         // A release that is older than the system has no C library of its own here.
         let loader = if own.is_file() { own } else { Path::new("/lib64").join(name) };
-        let program = self.place(&format!("usr/bin/{program}"));
-        let words = ["--library-path", &libraries, &program].map(str::to_owned);
+        let words = ["--library-path", &libraries, program].map(str::to_owned);
         std::iter::once(loader.display().to_string()).chain(words).collect()
     }
 }

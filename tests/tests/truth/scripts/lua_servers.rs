@@ -48,6 +48,16 @@ fn told_under_load(pid: u32, ask: impl Fn(u64) + Sync) -> (String, u64) {
     (told.split_whitespace().collect::<Vec<_>>().join(" "), asked)
 }
 
+/// What a server of HTTP answers.
+fn answer(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
 /// In one of its own threads, in Lua's coroutines.
 fn haproxy(folder: &Path) -> Option<(Running, PathBuf)> {
     let Some(program) = installed("haproxy") else {
@@ -77,11 +87,7 @@ fn a_haproxy_under_load_names_the_line_of_its_script_that_leaks() {
     let text = fs::read_to_string(fixture("haproxy_application.lua")).expect("a fixture");
     let line = text.lines().position(|line| line.contains("-- the leak")).expect("a leak") + 1;
     let ask = |number| {
-        let mut stream = UnixStream::connect(&socket).expect("it listens");
-        let request = format!("GET /item/{number} HTTP/1.0\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
+        let answer = answer(&socket, &format!("/item/{number}"));
         assert!(answer.ends_with(&format!("\r\n\r\n/item/{number} 20870")), "{answer}");
     };
     let (told, _) = told_under_load(running.0.id(), ask);
@@ -130,12 +136,8 @@ fn an_nginx_under_load_names_the_line_of_its_script_that_leaks() {
     let text = fs::read_to_string(fixture("nginx_application.lua")).expect("a fixture");
     let line = text.lines().position(|line| line.contains("-- the leak")).expect("a leak") + 1;
     let ask = |number| {
-        let mut stream = UnixStream::connect(&socket).expect("it listens");
         let path = format!("/item/{number}");
-        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
+        let answer = answer(&socket, &path);
         let length = (2000 * path.len()).to_string();
         assert!(answer.ends_with(&format!("\r\n\r\n{length}")), "{answer}");
     };

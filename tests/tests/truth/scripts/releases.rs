@@ -3,7 +3,10 @@
 
 use std::{env, path::Path};
 
-use heapattach_tests::{compile::fixture, real::other_release::OtherRelease};
+use heapattach_tests::{
+    compile::{Source, fixture},
+    real::other_release::OtherRelease,
+};
 
 use super::{ALL, assert_stacks, recorded};
 
@@ -56,6 +59,16 @@ fn every_block_has_the_stack_that_other_releases_of_ruby_see() {
         let script = fixture("ruby_frames.rb");
         assert_release(release, options, (&script, "[ruby]"));
     }
+}
+
+/// The system's own is tested by itself.
+#[test]
+fn every_block_has_the_stack_that_another_release_of_luajit_sees() {
+    let Some(release) = OtherRelease::of("trixie") else { return };
+    let Some(host) = Source::new("luajit_host.c").build() else { return };
+    let words = release.running(host.to_str().expect("a plain path"));
+    let script = (&*fixture("lua_frames.lua"), "[lua]");
+    assert_program(&words, "LuaJIT 2.1.17", 56, script);
 }
 
 /// Builds of one's own, where some are named.
