@@ -231,6 +231,12 @@ fn settle(cells: &Cells, row: &Row, level: Level, from: u64, handed_on: u64) {
         if number <= from {
             return;
         }
+        // A program that wrote over it may have put anything there.
+        let most = nest::PENDING as u64;
+        if number > most {
+            arch::exchange_alone(count, number, most);
+            continue;
+        }
         let entry = level.entry(row, number - 1);
         let packed = entry.get();
         let pending = taken(entry, packed);

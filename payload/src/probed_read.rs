@@ -15,6 +15,8 @@ const PAGE: u64 = 4096;
 const WANTED: usize = 5;
 /// What needs more looks than this is none of ours.
 const LOOKS: u32 = 96;
+/// All looks of one call of the program's, however often a walk begins again: nothing may keep a thread here.
+const ALL_LOOKS: u32 = 1 << 14;
 
 /// A reader of far memory. The stack that the thread stands on is read directly.
 pub(crate) struct Far {
@@ -22,6 +24,7 @@ pub(crate) struct Far {
     span: Span,
     process: u64,
     looks: u32,
+    all_looks: u32,
 }
 
 impl Far {
@@ -30,14 +33,20 @@ impl Far {
     pub(crate) fn new(copy: Place, cells: &Cells, row: &Row, pointer: u64) -> Self {
         let (ceiling, _) = bounds::end_of_stack(cells.region(), row, pointer);
         let process = cells.control().at(ORDERS_AT + Order::Process as usize).get();
-        Self { copy, span: Span::new(pointer, ceiling), process, looks: LOOKS }
+        Self {
+            copy,
+            span: Span::new(pointer, ceiling),
+            process,
+            looks: LOOKS,
+            all_looks: ALL_LOOKS,
+        }
     }
 
     /// With such a buffer, for a thread of a process; nothing is read directly.
     pub(crate) fn of(copy: Place, process: u32) -> Self {
         // Nothing lies between these two; nor are they constants, which vector registers would do.
         let span = Span::new(copy.address(), copy.address());
-        Self { copy, span, process: u64::from(process), looks: LOOKS }
+        Self { copy, span, process: u64::from(process), looks: LOOKS, all_looks: ALL_LOOKS }
     }
 
     /// An aligned word.
@@ -204,6 +213,7 @@ impl Far {
     #[inline(never)]
     fn copied(&mut self, first: usize, to: u64, from: u64) -> Option<u64> {
         self.looks = self.looks.checked_sub(1)?;
+        self.all_looks = self.all_looks.checked_sub(1)?;
         let vectors = self.copy.at(VECTORS + first * 16);
         let sources = vectors.at(to as usize * 16).address();
         let copied = arch::copy_memory(self.process, (vectors.address(), to), (sources, from));

@@ -9,7 +9,7 @@ use heapattach_abi::{
 use super::{Python, Telling, lua_thread::KIND_AT};
 use crate::shared_word::Place;
 
-/// Calls that are looked at for a few that are a script's.
+/// Calls that are looked at in one walk, of which a few are a script's.
 const MOST_CALLS: usize = 1024;
 /// Calls that are read together, words put aside for each, and where what is gathered lies: of each the function,
 /// of that what it is and its code, and of the code three words, and an instruction.
@@ -33,6 +33,8 @@ struct Walk {
     sound: usize,
     call: u64,
     at: usize,
+    /// How many more may be looked at: they may lead in a circle, of which nothing is told.
+    left: usize,
     /// Why there are no more, once that is known.
     end: u64,
     /// The frame that is told when it is known whether the loop was called for it.
@@ -57,6 +59,7 @@ impl Python {
             sound: 0,
             call: innermost,
             at: 0,
+            left: MOST_CALLS,
             end: GOES_ON,
             kept: 0,
             instruction: self.statement,
@@ -127,12 +130,12 @@ impl Python {
 
     /// Puts some calls aside; answers how many.
     fn note_calls(&mut self, walk: &mut Walk) -> usize {
-        let (mut noted, mut left) = (0, MOST_CALLS);
+        let mut noted = 0;
         while noted < BATCH {
             let step = self.order(Order::Step);
             let is_last = if step == 0 { walk.call == 0 } else { walk.call == self.end };
-            left -= 1;
-            let next = if is_last || left == 0 { None } else { self.note_call(walk, noted) };
+            let next = if is_last || walk.left == 0 { None } else { self.note_call(walk, noted) };
+            walk.left = walk.left.saturating_sub(1);
             let Some(is_script) = next else {
                 walk.end = u64::from(if is_last { python::END } else { python::END_CUT });
                 break;

@@ -59,7 +59,7 @@ const JAVA: (&str, &str, &[&str]) = (
 const LUA: (&str, &str, &[&str]) = (
     "forged_lua.c",
     "Lua 5.4.4",
-    &["cycle", "nowhere", "huge", "flood", "changing", "foreign", "many"],
+    &["cycle", "nowhere", "huge", "flood", "changing", "foreign", "codeless", "many"],
 );
 
 const LUAJIT: (&str, &str, &[&str]) = (
