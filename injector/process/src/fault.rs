@@ -7,6 +7,8 @@
 //! `killfront:N` (the command that started it) or `hold:N` (at the place `call`).
 //! `HEAPATTACH_HOLD=PLACE=FILE,...` has it wait at [`hold`] of that place, for as long as there is such a
 //! file. `HEAPATTACH_SPENT=STEP,...` has the time of a step be over ([`is_spent`]), whatever the clock says.
+//! With `HEAPATTACH_COMPARE` copies that were made early are compared with the memory of the stopped target
+//! ([`is_comparing`]).
 
 use nix::errno::Errno;
 
@@ -93,6 +95,26 @@ pub fn is_spent(_step: &'static str) -> bool {
 #[cfg(feature = "faults")]
 pub fn is_spent(step: &'static str) -> bool {
     std::env::var("HEAPATTACH_SPENT").is_ok_and(|steps| steps.split(',').any(|one| one == step))
+}
+
+/// Whether a test wants to know if copies that were made early are what a full stop would have read.
+#[cfg(not(feature = "faults"))]
+#[inline]
+pub fn is_comparing() -> bool {
+    false
+}
+
+/// See the other half.
+#[cfg(feature = "faults")]
+pub fn is_comparing() -> bool {
+    std::env::var_os("HEAPATTACH_COMPARE").is_some()
+}
+
+/// Tells a test something.
+pub fn tell(text: &str) {
+    #[cfg(feature = "faults")]
+    eprintln!("heapattach: faults: {text}");
+    let _ = text;
 }
 
 /// Prints how many calls there were, if a test wants to know.

@@ -136,10 +136,14 @@ impl<'t> Image<'t> {
                 if presence.is_late() { image.out_of_time() } else { Ok((image, Kept(None))) }
             }
             Method::Copy | Method::Early => {
+                let all = fault::is_comparing().then(|| scene.areas.clone());
                 let areas = early.map(|early| image.take_early(early, scene)).transpose()?;
                 let areas = areas.unwrap_or_default();
                 image.copy(scene, &presence, "copy", |area| !is_within(&area.range, &areas))?;
                 image.copy_books(&scene.books);
+                if let Some(all) = all {
+                    image.compare(all, &scene.areas, &presence);
+                }
                 fault::hold("copied");
                 image.until = None;
                 Ok((image, Kept(None)))
@@ -405,7 +409,7 @@ impl<'t> Image<'t> {
         }
     }
 
-    fn read_some(&self, at: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+    pub(super) fn read_some(&self, at: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let base = usize::try_from(at).map_err(|_| Errno::EFAULT)?;
         let remote = [RemoteIoVec { base, len: buffer.len() }];
         let read =

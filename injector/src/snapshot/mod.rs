@@ -13,6 +13,7 @@ mod arena;
 mod arenas;
 pub mod client_requests;
 mod clone;
+mod compared;
 pub mod constant;
 mod core_scene;
 mod early_copy;

@@ -76,7 +76,17 @@ pub fn run(program: &Path, words: &[&str], env: &[(&str, &str)], options: &[&str
 /// If there is no result.
 #[must_use]
 pub fn attach(pid: i32, options: &[&str]) -> Result {
+    attach_with(pid, &[], options)
+}
+
+/// The same with these environment variables.
+///
+/// # Panics
+/// If there is no result.
+#[must_use]
+pub fn attach_with(pid: i32, env: &[(&str, &str)], options: &[&str]) -> Result {
     let command = Heapattach::new(["check", "--json", "-p", &pid.to_string()]);
+    let command = env.iter().fold(command, |command, (name, value)| command.env(name, value));
     let command = options.iter().fold(command, |command, option| command.arg(*option));
     let Outcome { status, stdout, stderr, .. } = command.run();
     let report = serde_json::from_str(&stdout)

@@ -94,13 +94,63 @@ fn nor_while_its_memory_moves() {
     assert_none_but_lost("moving_memory.c", &["early", "fork"]);
 }
 
+/// Graphs change while they are copied; in the stop all memory that a full stop would look at is read once more: each
+/// page of it is in the copies, and the same. What is made of both is the same code's, so verdicts are equal, too.
+/// A thousand moments:
+///
+/// ```text
+/// HEAPATTACH_MOMENTS=500 cargo test --release --test check copied_early_is_what -- --nocapture
+/// ```
+#[test]
+fn what_is_copied_early_is_what_a_full_stop_would_read() {
+    let mut random = Random::new(seed());
+    for program in ["shifting.c", "moving_memory.c"] {
+        let Some(launch) = Launch::new(program) else { return };
+        let mut fixture = launch.start();
+        let (mut all, mut late) = (0, 0);
+        for turn in 0..moments() {
+            let duration = format!("{}ms", random.between(20, 400));
+            let options = ["--duration", &duration, "--max-pause", "60s", "--snapshot", "early"];
+            let result =
+                check::attach_with(fixture.pid(), &[("HEAPATTACH_COMPARE", "1")], &options);
+            let told = format!("{program}, turn {turn}, seed {}: {}", seed(), result.talk);
+            let look = &result.check()["look"];
+            assert_eq!(look["method"], "early", "{told}");
+            late += look["copied_late"].as_u64().unwrap_or(0);
+            let compared = result.talk.lines().find_map(|line| {
+                let (_, counts) = line.split_once("faults: ")?;
+                let (pages, rest) = counts.split_once(" pages compared, ")?;
+                Some((
+                    pages.parse::<u64>().ok()?,
+                    rest.strip_suffix(" differ")?.parse::<u64>().ok()?,
+                ))
+            });
+            let (pages, differing) = compared.unwrap_or_else(|| panic!("nothing compared: {told}"));
+            assert_eq!(differing, 0, "of {pages} pages: {told}");
+            all += pages;
+            fixture.advance(5);
+        }
+        println!(
+            "{program}: {all} pages are the same in {} moments, {late} bytes copied in the stops",
+            moments()
+        );
+        assert!(all > 100 * moments() && late > 0, "{all} pages, {late} bytes late");
+        fixture.finish();
+    }
+}
+
+/// How often a program is looked at.
+fn moments() -> u64 {
+    let wanted = std::env::var("HEAPATTACH_MOMENTS").ok();
+    let wanted = wanted.map(|count| count.parse().expect("HEAPATTACH_MOMENTS is a number"));
+    wanted.unwrap_or(if is_soak() { 90 } else { 8 })
+}
+
 /// Checks a program again and again, in each of these ways: it leaks in `lose`, and nowhere else.
 fn assert_none_but_lost(program: &str, methods: &[&str]) {
     let Some(launch) = Launch::new(program) else { return };
     let mut fixture = launch.start();
-    let wanted = std::env::var("HEAPATTACH_MOMENTS").ok();
-    let wanted = wanted.map(|count| count.parse().expect("HEAPATTACH_MOMENTS is a number"));
-    let (seed, times) = (seed(), wanted.unwrap_or(if is_soak() { 90 } else { 8 }));
+    let (seed, times) = (seed(), moments());
     let mut random = Random::new(seed);
     let mut found = 0;
     for (turn, &method) in (0..times).zip(methods.iter().cycle()) {
