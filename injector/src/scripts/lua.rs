@@ -91,16 +91,20 @@ pub(super) fn function(copy: &[u8], orders: &Orders) -> Option<(String, String, 
     let instructions = usize::try_from(half(orders.length)?).ok()?;
     let table = if orders.rows != 0 { Table::Differences } else { Table::Lines };
     let form = Form { instructions, table };
-    let file = file(copy.get(FILE_AT..LENGTH_AT)?)?;
+    let text = copy.get(FILE_AT..LENGTH_AT)?;
+    // Code that was stripped of names and lines: Lua says so of its file, and nothing of where in it that is.
+    let is_stripped = instructions == 0 && text.first() == Some(&0);
+    let file = if is_stripped { "?".to_owned() } else { file(text, |&letter| letter == b'\n')? };
     let function = match first_line {
         0 => MAIN.to_owned(),
         line => format!("function <{}:{line}>", file.rsplit('/').next().unwrap_or_default()),
     };
+    let first_line = if is_stripped { 0 } else { first_line };
     Some((function, file, first_line, form))
 }
 
-/// Where code is from: a file, or a name that the program chose, or the text itself.
-pub(super) fn file(copy: &[u8]) -> Option<String> {
+/// Where code is from: a file, or a name that the program chose, or the text itself up to such a letter.
+pub(super) fn file(copy: &[u8], is_end: impl Fn(&u8) -> bool) -> Option<String> {
     let told = copy.split(|&byte| byte == 0).next()?;
     let is_cut = told.len() == copy.len();
     match told.first() {
@@ -115,7 +119,7 @@ pub(super) fn file(copy: &[u8]) -> Option<String> {
             Some(text)
         }
         _ => {
-            let line = told.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let line = told.split(is_end).next().unwrap_or_default();
             let is_whole = line.len() == told.len() && line.len() < LETTERS && !is_cut;
             let letters = String::from_utf8_lossy(&line[..line.len().min(LETTERS)]);
             Some(format!("[string \"{letters}{}\"]", if is_whole { "" } else { "..." }))
@@ -155,6 +159,13 @@ mod tests {
         assert_eq!(told(0, "f()\ng()"), both(MAIN, "[string \"f()...\"]"));
         assert_eq!(told(u32::MAX, "@a"), None);
         assert_eq!(told(1, "@a\u{1b}"), None);
+        // Without lines and a file; one with lines whose text is empty.
+        let mut stripped = copy(3, "");
+        let empty = function(&stripped, &of_5_4()).map(|(function, ..)| function);
+        assert_eq!(empty.as_deref(), Some("function <[string \"\"]:3>"));
+        stripped[28..32].fill(0);
+        let (function, file, first_line, _) = function(&stripped, &of_5_4()).unwrap();
+        assert_eq!((&*function, &*file, first_line), ("function <?:3>", "?", 0));
     }
 
     #[test]

@@ -128,9 +128,10 @@ pub(super) fn function(copy: &[u8]) -> Option<(String, String, u32, Form)> {
     let instructions = usize::try_from(u64_at(object, at(KIND)?)? >> 32).ok()?;
     let first_line = u32_at(object, at(LINES_OF_IT)?).filter(|line| line.cast_signed() >= 0)?;
     let lines = u32_at(object, at(LINES_OF_IT + 4)?)?;
-    let file = file(copy.get(FILE_AT..LENGTH_AT)?)?;
+    let file = file(copy.get(FILE_AT..LENGTH_AT)?, |letter| letter.is_ascii_control())?;
+    // Code that was stripped of all names and lines has none either.
     let function = match first_line {
-        0 => MAIN.to_owned(),
+        0 if lines != 0 => MAIN.to_owned(),
         line => format!("function <{}:{line}>", file.rsplit('/').next().unwrap_or_default()),
     };
     let form = Form { instructions, table: Table::Distances(line_shift(lines)) };
@@ -161,6 +162,11 @@ mod tests {
         assert_eq!(told(7, 3, "@/srv/app.lua"), Some(expected));
         let expected = (MAIN.to_owned(), "app.lua".to_owned(), 0, form(1));
         assert_eq!(told(0, 300, "@app.lua"), Some(expected));
+        let expected = ("function <?:0>".to_owned(), "?".to_owned(), 0, form(0));
+        assert_eq!(told(0, 0, "=?"), Some(expected));
+        let text = "[string \"a...\"]".to_owned();
+        let expected = (format!("function <{text}:0>"), text, 0, form(0));
+        assert_eq!(told(0, 0, "a\u{1b}LJ"), Some(expected));
         assert_eq!(told(u32::MAX, 3, "@a"), None);
         assert_eq!(told(1, 3, "@a\u{1b}"), None);
     }

@@ -8,23 +8,31 @@ pub const BUSY: usize = 0;
 pub const FROM: usize = 8;
 /// Offset of their number.
 pub const LENGTH: usize = 16;
+/// Pages of other memory that a look keeps.
+pub const PAGES: usize = 16;
 /// Offset of what tells the kernel where to copy from and to: pairs of address and length.
 pub const VECTORS: usize = 32;
+/// How many there is room for: a page, and where it comes from.
+pub const VECTOR_COUNT: usize = 2 * PAGES;
+/// Offset of the places that are to be copied together: pairs of address and length.
+pub const WANTED: usize = VECTORS + VECTOR_COUNT * 16;
 /// How many there is room for.
-pub const VECTOR_COUNT: usize = 34;
-/// Offset of words that are copied beside a page, or by themselves: four at most.
-pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
+pub const WANTED_COUNT: usize = 32;
+/// Offset of words that are read together: four at most.
+pub const WORDS: usize = WANTED + WANTED_COUNT * 16;
+/// Offset of the addresses of the pages that are kept.
+pub const TAGS: usize = WORDS + 32;
 /// Offset of words of many places that were copied in one look.
-pub const GATHERED: usize = WORDS + 32;
+pub const GATHERED: usize = TAGS + PAGES * 8;
 /// How many there is room for.
 pub const GATHERED_COUNT: usize = 128;
-/// Offset of the bytes.
+/// Offset of the bytes: of a piece of a stack, or of the pages.
 pub const DATA: usize = (GATHERED + GATHERED_COUNT * 8).next_multiple_of(64);
 /// Offset of words that the thread which uses the buffer puts aside.
-pub const ASIDE: usize = DATA + 4096;
+pub const ASIDE: usize = DATA + PAGES * 4096;
 /// How many there is room for.
 pub const ASIDE_COUNT: usize = 32;
-/// Size of a buffer: room for a page.
+/// Size of a buffer.
 pub const COPY_BYTES: usize = ASIDE + ASIDE_COUNT * 8;
 
 const _: () = assert!(COPY_BYTES.is_multiple_of(64));

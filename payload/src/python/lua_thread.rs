@@ -32,14 +32,19 @@ impl Python {
             return None;
         }
         let wanted = self.candidates(frame);
+        // It is mostly the one of the last time: what lies behind that is not looked at then.
+        let mut until = self.up_to(known.get(), wanted);
         let mut next = 0;
         while next < wanted {
+            if next == until {
+                until = wanted;
+            }
             // As many as there are before one that is not.
-            for number in next..wanted {
+            for number in next..until {
                 let kind = self.far.aside(number).get().wrapping_add(KIND_AT);
                 self.far.want(number - next, kind, 8);
             }
-            let left = wanted - next;
+            let left = until - next;
             let there = next + self.far.gather(next, left, left as u64 * 8) as usize / 8;
             for number in next..there {
                 let is_thread = self.far.gathered(number) & self.order(Order::Foreign) == THREAD;
@@ -48,9 +53,19 @@ impl Python {
                     return Some(call);
                 }
             }
-            next = there + 1;
+            next = if there == until { until } else { there + 1 };
         }
         None
+    }
+
+    /// How many words were put aside up to this one; all of them if it is not among them.
+    fn up_to(&self, word: u64, wanted: usize) -> usize {
+        for number in 0..wanted {
+            if self.far.aside(number).get() == word {
+                return number + 1;
+            }
+        }
+        wanted
     }
 
     /// Puts words aside that may lead to a thread: the nearest first.

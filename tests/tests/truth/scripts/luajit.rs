@@ -15,7 +15,7 @@ use super::{ALL, assert_stacks, recorded, scripts};
 const LUA: &str = "[lua]";
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2";
 /// Stacks of the fixture that are different ones.
-const STACKS: usize = 56;
+const STACKS: usize = 86;
 
 /// Sizes of the blocks of each place, and the functions of the script in its stack.
 const PLACES: [(u64, &[&str]); 3] = [
