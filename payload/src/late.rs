@@ -223,7 +223,8 @@ impl Late {
             while link != 0 && left != 0 {
                 left -= 1;
                 far.far.begin_again();
-                far.far.load_both(link, link.wrapping_add(24), 0)?;
+                let next = link.wrapping_add(24);
+                far.far.load_four(link, next, link, next)?;
                 let (at, next) = (far.far.first(), far.far.second());
                 if at <= place && at > bias {
                     (bias, found) = (at, link);

@@ -42,6 +42,7 @@ mod fast_path;
 mod flow;
 mod frame;
 mod hooks;
+mod kept_pages;
 mod late;
 mod memo;
 mod nest;

@@ -1,10 +1,16 @@
 //! Where stacks are kept, once each: a record names its own by a number.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 use heapattach_abi::{control, region, stacks};
 
 use crate::{cells::Cells, shared_word::Place};
+
+/// Looks for a script in a stack after which there is none.
+const IN_VAIN: u64 = 2;
 
 /// The number of the stack with this hash; it is to be stored if it is new.
 #[inline(always)]
@@ -33,6 +39,27 @@ pub(crate) fn number(region: Place, hash: u64, store: impl FnOnce(Place, Place))
     }
     region.at(region::STACKS_LOST).word().fetch_add(1, Relaxed);
     0
+}
+
+/// Whether no script ran in a stack, as often as that counts.
+#[inline(never)]
+pub(crate) fn has_no_script(region: Place, number: u32) -> bool {
+    stacks::looks_in_vain(described(region, number).load(Relaxed)) >= IN_VAIN
+}
+
+/// Notes that no script ran in a stack. It is the same code each time: another time there will be none either.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_no_script(region: Place, number: u32) {
+    if !has_no_script(region, number) {
+        described(region, number).fetch_add(stacks::ONE_IN_VAIN, Relaxed);
+    }
+}
+
+/// What is said of a stack with this number.
+fn described(region: Place, number: u32) -> &'static AtomicU64 {
+    let index = (number as usize).wrapping_sub(1).min(stacks::STACKS - 1);
+    region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES + 8).word()
 }
 
 /// Frames that are recorded.

@@ -67,6 +67,14 @@ pub const fn describe(first_word: u32, frames: u8, end: u8) -> u64 {
     first_word as u64 | (frames as u64) << 32 | (end as u64) << 40 | 1 << 63
 }
 
+/// In an entry's second word: how often it was looked for a script in the stack, and there was none.
+pub const ONE_IN_VAIN: u64 = 1 << 48;
+
+/// How often that was.
+pub const fn looks_in_vain(word: u64) -> u64 {
+    word / ONE_IN_VAIN & 0xff
+}
+
 /// First word, number of frames and end of an entry's second word; what makes no sense is `None`.
 pub const fn place(word: u64) -> Option<(usize, usize, u8)> {
     let (first, frames) = ((word & 0xffff_ffff) as usize, (word >> 32 & 0xff) as usize);

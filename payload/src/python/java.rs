@@ -8,7 +8,7 @@ use heapattach_abi::{
     stacks::End,
 };
 
-use super::{Python, THREADS, Telling, is_due};
+use super::{LONGEST_WAIT, Python, THREADS, Telling, is_due};
 use crate::{
     arch,
     cells::Cells,
@@ -65,7 +65,9 @@ impl Python {
             // the list of the last look is in place of what the system knows.
             let is_same = match is_known {
                 true => known_list.get() == list,
-                false => known.get() == 0 && known_system.get() == list && !is_due(row),
+                false => {
+                    known.get() == 0 && known_system.get() == list && !is_due(row, LONGEST_WAIT)
+                }
             };
             if is_same {
                 return None;

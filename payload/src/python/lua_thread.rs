@@ -3,7 +3,7 @@
 
 use heapattach_abi::{python::Order, row};
 
-use super::{Python, is_due};
+use super::Python;
 use crate::{arch, frame::Frame, row::Row, shared_word::Place};
 
 /// Words that are looked at: the six registers that were kept below the frame of the hook, and of the stack above.
@@ -28,9 +28,6 @@ impl Python {
     #[inline(never)]
     pub(super) fn innermost_of_lua(&mut self, row: &Row, frame: &Frame) -> Option<u64> {
         let known = row.field(row::PYTHON_STATE);
-        if known.get() == 0 && !is_due(row) {
-            return None;
-        }
         let wanted = self.candidates(frame);
         // It is mostly the one of the last time: what lies behind that is not looked at then.
         let mut until = self.up_to(known.get(), wanted);
@@ -59,6 +56,7 @@ impl Python {
     }
 
     /// How many words were put aside up to this one; all of them if it is not among them.
+    #[inline(never)]
     fn up_to(&self, word: u64, wanted: usize) -> usize {
         for number in 0..wanted {
             if self.far.aside(number).get() == word {

@@ -25,14 +25,8 @@ use heapattach_abi::{
 use ruby::Seen;
 
 use crate::{
-    arch,
-    cells::Cells,
-    frame::Frame,
-    probed_read::{self, Far},
-    readable,
-    row::Row,
-    shared_word::Place,
-    stack_store,
+    arch, cells::Cells, frame::Frame, kept_pages, probed_read::Far, readable, row::Row,
+    shared_word::Place, stack_store,
 };
 
 /// Interpreters, and threads of each, that are looked at for the one of this thread.
@@ -40,6 +34,8 @@ const INTERPRETERS: usize = 16;
 const THREADS: usize = 4096;
 /// Records of a thread that is in no Python between two looks, at most.
 const LONGEST_WAIT: u64 = 1 << 6;
+/// The same of Lua, where looking takes more, for a stack in which there was none.
+const LONGER_WAIT: u64 = 1 << 12;
 
 /// The number of the stack that this native one is with its Python frames, if it has any.
 #[inline(always)]
@@ -53,6 +49,10 @@ pub(crate) fn combined(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> 
 #[inline(never)]
 fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     if native == 0 || row.is_shared() {
+        return native;
+    }
+    let is_lua = cells.control().at(ORDERS_AT + Order::Values as usize).get() != 0;
+    if is_lua && stack_store::has_no_script(cells.region(), native) && !is_due(row, LONGER_WAIT) {
         return native;
     }
     let Some(copy) = readable::claim(cells.region()) else { return native };
@@ -77,7 +77,12 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     let is_java = python.is_java();
     let innermost =
         if is_java { python.innermost_of_java(row) } else { python.innermost(row, frame) };
-    let Some(innermost) = innermost else { return native };
+    let Some(innermost) = innermost else {
+        if is_lua {
+            stack_store::note_no_script(cells.region(), native);
+        }
+        return native;
+    };
     let most = stack_store::most_frames(cells).min(MOST_FRAMES);
     let hash = stacks::hash_step(stacks::HASH_START, u64::from(native));
     let tells_apart = python.order(Order::TellsApart) != 0;
@@ -191,12 +196,12 @@ impl Python {
         if known.get() != 0 && self.is_own(known.get(), page.get()) {
             let frame = self.current()?;
             if frame != 0 {
-                page.set(probed_read::page_of(frame));
+                page.set(kept_pages::page_of(frame));
                 return Some(frame);
             }
         }
         // It has none, or another one by now: extensions make one for each call into Python.
-        if !is_due(row) {
+        if !is_due(row, LONGEST_WAIT) {
             return None;
         }
         known.set(0);
@@ -223,7 +228,9 @@ impl Python {
     fn is_own(&mut self, state: u64, page: u64) -> bool {
         let pointer = state.wrapping_add(self.order(Order::ThreadPointer));
         let current = state.wrapping_add(self.order(Order::Current));
-        let is_there = self.far.load_both(pointer, current, page).is_some();
+        let page = if page == 0 { current } else { page };
+        self.far.look_ahead(pointer, current, page, page);
+        let is_there = self.far.load_four(pointer, current, pointer, current).is_some();
         is_there && self.far.first() == arch::thread_pointer()
     }
 
@@ -348,14 +355,15 @@ impl Python {
 }
 
 /// Whether a thread without Python is to be looked for again: ever more seldom.
-fn is_due(row: &Row) -> bool {
+#[inline(never)]
+fn is_due(row: &Row, longest: u64) -> bool {
     let wait = row.field(row::PYTHON_WAIT);
     let (left, last) = (wait.get() & 0xffff_ffff, wait.get() >> 32);
     if left != 0 {
         wait.set(last << 32 | (left - 1));
         return false;
     }
-    let next = (2 * last + 1).min(LONGEST_WAIT);
+    let next = (2 * last + 1).min(longest);
     wait.set(next << 32 | next);
     true
 }

@@ -9,7 +9,7 @@ use heapattach_abi::{
     row, stacks,
 };
 
-use super::{Python, Telling, is_due};
+use super::{LONGEST_WAIT, Python, Telling, is_due};
 use crate::{arch, row::Row, shared_word::Place};
 
 /// In a stack of contexts: the first one, the stack around it, the number of the last one, and what it is for.
@@ -91,7 +91,7 @@ impl Python {
     pub(super) fn innermost_of_perl(&mut self, row: &Row) -> Option<u64> {
         let slot = arch::thread_pointer().wrapping_add(self.order(Order::Variable));
         let known = row.field(row::PYTHON_STATE);
-        if known.get() == 0 && !is_due(row) {
+        if known.get() == 0 && !is_due(row, LONGEST_WAIT) {
             return None;
         }
         for _ in 0..2 {

@@ -6,7 +6,6 @@ use heapattach_abi::{
 };
 
 use super::{Python, ruby::Seen};
-use crate::probed_read;
 
 /// Frames that are read together, words put aside for each, and words of each that are gathered: of its function
 /// what it is, its name, its file and its lines; then its line, and what tells texts apart.
@@ -128,7 +127,7 @@ impl Python {
         }
         let line = self.load(frame, Order::Instruction)?.wrapping_add(self.order(Order::Line));
         // The instruction of a function in C is anything.
-        let (kind, line) = match self.far.load_both(code, line, probed_read::page_of(frame)) {
+        let (kind, line) = match self.far.load_four(code, line, code, line) {
             Some(()) => (self.far.first(), self.far.second() & 0xffff_ffff),
             None => (self.far.load_alone(code)?, python::NOWHERE),
         };

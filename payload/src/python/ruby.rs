@@ -7,7 +7,7 @@ use heapattach_abi::{
 };
 
 use super::Python;
-use crate::{arch, probed_read, row::Row, shared_word::Place};
+use crate::{arch, row::Row, shared_word::Place};
 
 /// The first word of an object: what it is.
 const KIND: u64 = 0x1f;
@@ -212,8 +212,7 @@ impl Python {
         let previous = self.behind(frame);
         let body_at = code.wrapping_add(self.order(Order::Body));
         // The code of a function in C is anything.
-        let (flags, body) = match self.far.load_both(flags_at, body_at, probed_read::page_of(frame))
-        {
+        let (flags, body) = match self.far.load_four(flags_at, body_at, flags_at, body_at) {
             Some(()) => (self.far.first(), self.far.second()),
             None => (self.far.load_alone(flags_at)?, 0),
         };
