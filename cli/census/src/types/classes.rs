@@ -63,7 +63,9 @@ impl<'a, 'm> Classes<'a, 'm> {
         if word == self.recent[place].0 {
             return self.recent[place].1;
         }
-        if !self.within.contains(&word) || !word.is_multiple_of(8) {
+        // Between modules lies what blocks lead to: it is not looked at.
+        let may_be = self.within.contains(&word) && word.is_multiple_of(8);
+        if !may_be || !self.is_in_module(word) {
             return None;
         }
         let class = self.look_up(word);
