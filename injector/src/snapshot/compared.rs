@@ -7,7 +7,7 @@ use heapattach_process::{fault, presence::Presence};
 impl Image<'_> {
     /// Compares what a full stop would look at of `all` areas with what the copies have in theirs.
     pub(super) fn compare(&self, all: Vec<Area>, areas: &[Area], presence: &Presence) {
-        let mut pages = [[0_u8; PAGE as usize]; 2];
+        let mut pages = [[0_u8; 4096]; 2];
         let (mut compared, mut differing) = (0_u64, 0_u64);
         for Area { range, .. } in all.into_iter().flat_map(|area| area.written(presence)) {
             let mut at = range.start;

@@ -72,7 +72,7 @@ pub const ONE_IN_VAIN: u64 = 1 << 48;
 
 /// How often that was.
 pub const fn looks_in_vain(word: u64) -> u64 {
-    word / ONE_IN_VAIN & 0xff
+    (word / ONE_IN_VAIN) & 0xff
 }
 
 /// First word, number of frames and end of an entry's second word; what makes no sense is `None`.
