@@ -47,13 +47,21 @@ pub(crate) fn has_no_script(region: Place, number: u32) -> bool {
     stacks::looks_in_vain(described(region, number).load(Relaxed)) >= IN_VAIN
 }
 
-/// Notes that no script ran in a stack. It is the same code each time: another time there will be none either.
+/// Notes that no script ran in a stack. It is the same code each time: another time there will be none either, if the
+/// stack is whole. Where it is cut, one may have run in what is not told.
 #[cold]
 #[inline(never)]
 pub(crate) fn note_no_script(region: Place, number: u32) {
-    if !has_no_script(region, number) {
+    if is_whole(region, number) && !has_no_script(region, number) {
         described(region, number).fetch_add(stacks::ONE_IN_VAIN, Relaxed);
     }
+}
+
+/// Whether a stack goes to its outermost frame.
+#[inline(never)]
+pub(crate) fn is_whole(region: Place, number: u32) -> bool {
+    let place = stacks::place(described(region, number).load(Relaxed));
+    place.is_some_and(|(_, _, end)| end == stacks::End::Outermost as u8)
 }
 
 /// What is said of a stack with this number.

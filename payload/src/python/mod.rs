@@ -52,7 +52,7 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
         return native;
     }
     let is_lua = cells.control().at(ORDERS_AT + Order::Values as usize).get() != 0;
-    if is_lua && stack_store::has_no_script(cells.region(), native) && !is_due(row, LONGER_WAIT) {
+    if is_lua && is_seldom(cells, row, native) {
         return native;
     }
     let Some(copy) = readable::claim(cells.region()) else { return native };
@@ -352,6 +352,17 @@ impl Python {
     fn load(&mut self, at: u64, order: Order) -> Option<u64> {
         self.far.load(at.wrapping_add(self.order(order)))
     }
+}
+
+/// Whether Lua is not to be looked for in a stack this time.
+#[inline(never)]
+fn is_seldom(cells: &Cells, row: &Row, native: u32) -> bool {
+    if stack_store::has_no_script(cells.region(), native) {
+        return !is_due(row, LONGER_WAIT);
+    }
+    // Of a stack that is cut it is not known: where the thread ran none so far it is looked for now and then.
+    let is_known = row.field(row::PYTHON_STATE).get() != 0;
+    !is_known && !stack_store::is_whole(cells.region(), native) && !is_due(row, LONGEST_WAIT)
 }
 
 /// Whether a thread without Python is to be looked for again: ever more seldom.

@@ -53,7 +53,8 @@ pub fn runtime_reports(
                 report.notes.push(why);
             }
             None => {
-                let why = "its functions are not named: it was loaded after the attach, or they are not wanted (--scripts off)";
+                let why = "its functions are not named: it was loaded after the attach, or they are not \
+                           wanted (--scripts off)";
                 report.notes.push(why.to_owned());
             }
         }

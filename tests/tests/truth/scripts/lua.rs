@@ -97,6 +97,22 @@ fn what_functions_in_c_allocate_has_the_stack_of_their_thread() {
     assert_eq!(found, [(20, 20 * 101_000), (20, 20 * 102_000)]);
 }
 
+/// Of a stack that is cut it is not known whether Lua runs in it: the same few frames allocate for Lua, and for what
+/// sets it up.
+#[test]
+fn stacks_that_are_cut_have_the_functions_of_lua_too() {
+    for (program, ..) in versions() {
+        let options = [&ALL[..], &["--max-depth", "2"]].concat();
+        let (ledger, told, _) = recorded(&[program], &fixture("lua_frames.lua"), &options);
+        let sizes = told.lines().filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
+        let expected: u64 = sizes.sum();
+        let rows = below(&ledger, LUA, "function_<lua_frames.lua:25>");
+        let named: u64 = rows.map(|row| whole(row.measure(Metric::Allocated).bytes.value)).sum();
+        println!("{program}: {named} bytes are named, {expected} were told");
+        assert!(expected > 0 && named >= expected, "{program}: {named} of {expected}");
+    }
+}
+
 #[test]
 fn functions_of_lua_are_not_named_where_that_is_not_wanted() {
     for (program, ..) in versions().take(1) {
