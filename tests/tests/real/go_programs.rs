@@ -20,7 +20,7 @@ use std::{
 
 use heapattach_tests::{
     command::Heapattach,
-    deadline::{PATIENCE, wait_until},
+    deadline::{PATIENCE, poll, wait_until},
     real::{Load, Server, StartError, installed},
     skip::skip,
 };
@@ -43,8 +43,7 @@ fn get(port: u16, path: &str) -> Option<String> {
 }
 
 /// What a program tells of its own runtime.
-fn metrics(port: u16, path: &str) -> HashMap<String, f64> {
-    let text = get(port, path).expect("it answers");
+fn metrics(text: &str) -> HashMap<String, f64> {
     let of = |line: &str| {
         let (name, number) = line.split_once(' ')?;
         Some((name.to_owned(), number.trim().parse().ok()?))
@@ -132,10 +131,15 @@ impl Program {
 
     /// The runtime's counts are those that the program tells just before or after.
     fn allocator(&self) {
-        let figures = || self.kind.has_figures.then(|| metrics(self.port, self.kind.path));
-        let before = figures();
+        let text = || get(self.port, self.kind.path).expect("it answers");
+        let before = self.kind.has_figures.then(|| metrics(&text()));
         let report = self.json(&["allocator", "-p", "PID", "--json"]);
-        let after = figures();
+        // An answer can be an old one: VictoriaMetrics keeps it for a second. The next other one is new.
+        let after = self.kind.has_figures.then(|| {
+            let first = text();
+            let next = || Some(text()).filter(|next| *next != first);
+            metrics(&poll(PATIENCE, next).expect("what it counts changes under load"))
+        });
         let allocators = report["allocators"].as_array().expect("allocators");
         let own = allocators.iter().find(|one| one["allocator"] == "go").expect("Go's");
         let name = self.kind.name;

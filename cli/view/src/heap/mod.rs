@@ -41,6 +41,7 @@ use pins::write_pins;
 pub use sites::tell_placed_sites;
 use sizes::write_sizes;
 use summary::write_summary;
+use trust::write_doubts;
 use types::write_types;
 use unreachable::write_unreachable;
 use waste::write_waste;
@@ -194,6 +195,10 @@ impl HeapView {
             Self::Cold => write_cold(&mut page, report),
             Self::Go => write_go(&mut page, report),
         }
+        // These two have them beside each allocator.
+        if !matches!(self, Self::Summary | Self::Arenas) {
+            report.allocators.iter().for_each(|one| write_doubts(&mut page, one));
+        }
         write_contents(&mut page, report, self == Self::Unreachable);
         page.finish()
     }
@@ -231,6 +236,7 @@ fn write_moment(page: &mut Page, report: &CensusReport) {
 #[cfg(test)]
 mod tests {
     use heapattach_census::Census;
+    use heapattach_report::{AllocatorReport, DoubtReport};
     use heapattach_verdict::reconcile::Parts;
 
     use super::*;
@@ -246,5 +252,17 @@ mod tests {
         }
         let text = HeapView::Summary.tell(&report, Page::new(Some(80), false));
         assert!(text.contains("no allocator was recognised"), "{text}");
+    }
+
+    #[test]
+    fn each_view_says_why_it_is_not_exact() {
+        let mut report = CensusReport::new(4711, "redis-server".to_owned());
+        let doubts =
+            vec![DoubtReport { arena: Some("main".to_owned()), why: "look again".to_owned() }];
+        report.allocators = vec![AllocatorReport { doubts, ..AllocatorReport::default() }];
+        for view in HeapView::ALL {
+            let text = view.tell(&report, Page::new(Some(80), false));
+            assert_eq!(text.matches("main: look again").count(), 1, "{view:?}: {text}");
+        }
     }
 }

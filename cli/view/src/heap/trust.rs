@@ -27,9 +27,14 @@ pub(super) fn write_trust(page: &mut Page, allocator: &AllocatorReport) {
         );
         page.prose("", Ink::Plain, &text);
     }
+    write_doubts(page, allocator);
+    allocator.notes.iter().for_each(|note| page.prose("", Ink::Plain, note));
+}
+
+/// Why what is told of it is not exact.
+pub(super) fn write_doubts(page: &mut Page, allocator: &AllocatorReport) {
     for doubt in &allocator.doubts {
         let arena = doubt.arena.as_ref().map(|arena| format!("{arena}: ")).unwrap_or_default();
         page.prose("DOUBT", Ink::Warning, &format!("{arena}{}", doubt.why));
     }
-    allocator.notes.iter().for_each(|note| page.prose("", Ink::Plain, note));
 }
