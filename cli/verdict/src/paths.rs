@@ -7,7 +7,6 @@ use crate::{
     keeping::{Habit, Keeping},
     place::Place,
     subject::{Site, own_calls},
-    weight::Side,
 };
 use heapattach_ledger::{Births, Ledger, Metric};
 
@@ -34,22 +33,22 @@ pub struct Path {
 /// Makes them.
 pub struct Paths<'a> {
     ledger: &'a Ledger,
-    /// Stacks and their rows, in the order of the stacks.
-    rows: Vec<(u32, u32)>,
+    /// Numbers of rows, those of each stack together, in the order of the stacks.
+    rows: Vec<u32>,
+    /// Where those of each stack begin, and of the last one where they end.
+    begins: Vec<u32>,
     births: HashMap<u32, Births>,
 }
 
 impl<'a> Paths<'a> {
     /// Of a ledger.
     pub fn of(ledger: &'a Ledger) -> Self {
-        let mut rows: Vec<(u32, u32)> =
-            (0..).zip(&ledger.rows).map(|(number, row)| (row.stack, number)).collect();
-        rows.sort_unstable();
+        let (rows, begins) = by_stack(ledger);
         let mut births: HashMap<u32, Births> = HashMap::new();
         for (stack, more) in &ledger.births {
             births.entry(*stack).or_default().merge(more);
         }
-        Self { ledger, rows, births }
+        Self { ledger, rows, begins, births }
     }
 
     /// The place whole, if its callers have one habit; else its parts.
@@ -94,15 +93,21 @@ impl<'a> Paths<'a> {
         parts.into_iter().flat_map(|part| self.divided(part, depth + 1)).collect()
     }
 
+    /// Numbers of the rows of a stack.
+    fn rows(&self, stack: u32) -> &[u32] {
+        let ends = self.begins.get(stack as usize).zip(self.begins.get(stack as usize + 1));
+        let range = ends.map(|(first, last)| *first as usize..*last as usize);
+        range.and_then(|range| self.rows.get(range)).unwrap_or_default()
+    }
+
     /// The part of a place that has these stacks.
     fn part(&self, whole: &Site, stacks: Vec<u32>, depth: usize) -> Path {
         let mut site = Site::at(whole.place.clone());
         for stack in &stacks {
-            let first = self.rows.partition_point(|(of, _)| of < stack);
-            for (_, row) in self.rows[first..].iter().take_while(|(of, _)| of == stack) {
+            for row in self.rows(*stack) {
                 let row = &self.ledger.rows[*row as usize];
                 for metric in Metric::ALL {
-                    site.weights[metric as usize].add(Side::Now, &row.sum(metric));
+                    row.add_to(metric, &mut site.weights[metric as usize].now);
                 }
             }
             if let Some(births) = self.births.get(stack) {
@@ -115,6 +120,30 @@ impl<'a> Paths<'a> {
         let keeping = Keeping::of(&site).under(&self.ledger.about);
         Path { site, from, keeping }
     }
+}
+
+/// Numbers of rows by their stacks, and where those of each begin: there may be a million of both.
+fn by_stack(ledger: &Ledger) -> (Vec<u32>, Vec<u32>) {
+    let count = ledger.stacks.count();
+    let mut begins = vec![0_u32; count + 1];
+    let known = || (0_u32..).zip(&ledger.rows).filter(|(_, row)| (row.stack as usize) < count);
+    for (_, row) in known() {
+        begins[row.stack as usize + 1] += 1;
+    }
+    let mut sum = 0;
+    for begin in &mut begins {
+        sum += *begin;
+        *begin = sum;
+    }
+    // Where the next row of each goes.
+    let mut next = begins.clone();
+    let mut rows = vec![0; sum as usize];
+    for (number, row) in known() {
+        let place = &mut next[row.stack as usize];
+        rows[*place as usize] = number;
+        *place += 1;
+    }
+    (rows, begins)
 }
 
 impl Path {

@@ -155,7 +155,7 @@ impl<'a> Subject<'a> {
                 let key = keys[row.stack as usize];
                 let site = sites.entry(key).or_default();
                 for metric in Metric::ALL {
-                    site.weights[metric as usize].add(side, &row.sum(metric));
+                    row.add_to(metric, site.weights[metric as usize].of(side));
                 }
                 if side == Side::Now {
                     site.mapped = site.mapped.saturating_add(row.mapped);

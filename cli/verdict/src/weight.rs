@@ -51,9 +51,14 @@ pub struct Change {
 impl Weight {
     /// Adds a sum to one side.
     pub fn add(&mut self, side: Side, sum: &Sum) {
+        self.of(side).merge(sum);
+    }
+
+    /// What there is on one side.
+    pub fn of(&mut self, side: Side) -> &mut Sum {
         match side {
-            Side::Now => self.now.merge(sum),
-            Side::Before => self.before.merge(sum),
+            Side::Now => &mut self.now,
+            Side::Before => &mut self.before,
         }
     }
 

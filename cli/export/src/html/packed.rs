@@ -3,7 +3,12 @@
 //!
 //! Of what is very long the whole is never in memory: it is packed while it is made.
 
-use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::{
+    io::{self, BufWriter, IntoInnerError, Write},
+    panic,
+    sync::mpsc::{self, SyncSender},
+    thread,
+};
 
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
@@ -14,8 +19,9 @@ use super::{base64::Base64, escaped::Escaped};
 pub const LONG: usize = 256 << 10;
 /// JSON that is longer is packed in haste: a hundred megabytes would take a quarter of a minute.
 const VERY_LONG: usize = 16 << 20;
-/// Bytes that are packed at once.
+/// Bytes that are packed at once, and so many of these may wait.
 const PIECE: usize = 64 << 10;
+const WAITING: usize = 8;
 
 /// JSON on its way into the page.
 enum Json<'a> {
@@ -27,13 +33,42 @@ enum Json<'a> {
     Broken,
 }
 
-/// Writes the element that has the data.
-pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    // Most numbers are told in a few bytes.
-    let mut json = BufWriter::with_capacity(PIECE, Json::Waiting(Vec::new(), &mut *out));
-    serde_json::to_writer(&mut json, data)?;
-    json.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
+/// Writes the element that has the data: one thread makes the JSON, another one packs it.
+pub fn write(data: &(impl Serialize + Sync), out: &mut dyn Write) -> io::Result<()> {
+    let mut json = Json::Waiting(Vec::new(), &mut *out);
+    thread::scope(|scope| {
+        let (pieces, made) = mpsc::sync_channel(WAITING);
+        let make = move || make(data, Pieces(pieces));
+        let Ok(maker) = thread::Builder::new().spawn_scoped(scope, make) else {
+            return self::make(data, &mut json);
+        };
+        // If that fails the maker has no more use for its pieces, and ends.
+        made.into_iter().try_for_each(|piece: Vec<u8>| json.write_all(&piece))?;
+        maker.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })?;
+    json.finish()?;
     out.write_all(b"</script>")
+}
+
+/// Most numbers are told in a few bytes, which are put together.
+fn make(data: &impl Serialize, out: impl Write) -> io::Result<()> {
+    let mut json = BufWriter::with_capacity(PIECE, out);
+    serde_json::to_writer(&mut json, data)?;
+    json.into_inner().map(drop).map_err(IntoInnerError::into_error)
+}
+
+/// Pieces of JSON, for another thread.
+struct Pieces(SyncSender<Vec<u8>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.send(bytes.to_vec());
+        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn packer(

@@ -54,7 +54,7 @@ pub const SCRIPT: &str = script!();
 const LIVE_SCRIPT: &str = script!("script/live.js");
 
 /// Writes the page with its data; one that `is_live` may ask where it came from for newer ones.
-pub fn write(data: &impl Serialize, is_live: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(data: &(impl Serialize + Sync), is_live: bool, out: &mut dyn Write) -> io::Result<()> {
     let script = if is_live { LIVE_SCRIPT } else { SCRIPT };
     let template = Template { page: PAGE, style: STYLE, script, loader: LOADER, is_live };
     template.write(data, out)

@@ -27,7 +27,7 @@ pub struct Template {
 
 impl Template {
     /// Writes the page with its data.
-    pub fn write(&self, data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, data: &(impl Serialize + Sync), out: &mut dyn Write) -> io::Result<()> {
         let mut rest = self.page;
         while let Some((before, after)) = rest.split_once("{{") {
             out.write_all(before.as_bytes())?;

@@ -2,7 +2,7 @@
 
 mod rows;
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, panic, thread};
 
 use serde::Serialize;
 
@@ -70,6 +70,22 @@ type Key = (u32, u32, u32);
 impl Data {
     /// Of a profile, and of the one it is compared with; `read` reads source files.
     pub fn new(ledger: &Ledger, base: Option<&Ledger>, read: Reader<'_>) -> Self {
+        if base.is_some() {
+            return Self::without_verdict(ledger, base, read);
+        }
+        // The verdict needs nothing of the rest and takes as long. Where no thread can be had this one makes it.
+        thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, || Verdict::new(ledger));
+            let data = Self::without_verdict(ledger, base, read);
+            let verdict = match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+                Err(_) => Verdict::new(ledger),
+            };
+            Self { verdict: Some(verdict), ..data }
+        })
+    }
+
+    fn without_verdict(ledger: &Ledger, base: Option<&Ledger>, read: Reader<'_>) -> Self {
         let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
         let mut rows = sides.iter().flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]));
         // What is known block by block may have unknown neighbours.
@@ -122,11 +138,10 @@ impl Data {
         tree.finish();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
-        let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
         // Lines of two builds are not those of one file.
         let sources = if base.is_none() { excerpts(candidates, read) } else { Vec::new() };
         let threads = threads.names;
-        Self { now, base, verdict, sources, tree, threads, sums, rows, windows, live: None }
+        Self { now, base, verdict: None, sources, tree, threads, sums, rows, windows, live: None }
     }
 }
 
