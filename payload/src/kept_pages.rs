@@ -1,7 +1,13 @@
 //! Pages of memory that may not be mapped, copied by the kernel, several with one call, and kept while a look lasts: what
-//! an interpreter knows of its functions lies close together.
+//! an interpreter knows of its functions lies close together. Two looks often need the same pages: those of the last one
+//! are copied, anew, with the first that the next one needs. What was not there is not asked for again with others: there
+//! the kernel ends.
+//!
+//! What is counted here is in the buffer: constants side by side would take vector registers.
 
-use heapattach_abi::copies::{DATA, PAGES, TAGS, VECTORS};
+use heapattach_abi::copies::{
+    BATCH, DATA, KNOWN, LAST, NEEDED, PAGES, TAGS, TAKEN, VECTORS, WAITING,
+};
 
 use crate::{arch, shared_word::Place};
 
@@ -10,13 +16,8 @@ const PAGE: u64 = 4096;
 const LOOKS: u32 = 96;
 /// All of them in one call of the program's, however often a walk begins again: nothing may keep a thread here.
 const ALL_LOOKS: u32 = 1 << 14;
-/// No page is there.
-const NO_PAGE: u64 = 1;
-
-/// Pages that are to be copied with one call: how many, and above that, by where they are kept, which must stay or come.
-pub(crate) type Batch = u64;
-pub(crate) const COUNT: u64 = 0xff;
-const TAKEN: u32 = 8;
+/// In the address of a page: it is not there.
+const ABSENT: u64 = 1;
 
 /// A buffer with such pages, and how often the kernel may still be called.
 pub(crate) struct KeptPages {
@@ -30,9 +31,9 @@ impl KeptPages {
     /// None yet, of a process.
     #[inline(always)]
     pub(crate) fn none(copy: Place, process: u64) -> Self {
-        for number in 0..PAGES {
-            copy.at(TAGS + number * 8).set(NO_PAGE);
-        }
+        copy.at(KNOWN).set(0);
+        copy.at(LAST).set(copy.at(NEEDED).get());
+        copy.at(NEEDED).set(0);
         Self { copy, process, looks: LOOKS, all_looks: ALL_LOOKS }
     }
 
@@ -46,8 +47,8 @@ impl KeptPages {
     #[inline(never)]
     fn copy_all(&mut self, to: Place, at: u64, length: u64) -> u64 {
         self.vector(0, to.address(), length);
-        self.vector(PAGES, at, length);
-        if self.copied(1) == Some(length) { length } else { 0 }
+        self.vector(BATCH, at, length);
+        if self.copied(0, 1) == Some(length) { length } else { 0 }
     }
 
     /// As many looks as at first.
@@ -58,42 +59,151 @@ impl KeptPages {
     /// An aligned word, if its page is kept.
     #[inline(never)]
     pub(crate) fn kept(&self, at: u64) -> Option<u64> {
-        let number = kept_at(at);
-        let is_there = at & 7 == 0 && self.copy.at(TAGS + number * 8).get() == page_of(at);
-        is_there.then(|| self.copy.at(DATA + number * PAGE as usize + (at % PAGE) as usize).get())
+        let number = self.place_with(page_of(at)).filter(|_| at & 7 == 0)?;
+        self.mark(NEEDED, number);
+        Some(self.copy.at(DATA + number * PAGE as usize + (at % PAGE) as usize).get())
     }
 
-    /// Adds the page of a place to those that are to be copied, unless it is kept, or would take the place of another.
+    /// Begins with no page that is to be copied.
+    pub(crate) fn begin(&self) {
+        self.copy.at(TAKEN).set(0);
+        self.copy.at(WAITING).set(0);
+    }
+
+    /// Begins with the page of a place, which is not kept; answers false if it is not there.
     #[inline(never)]
-    pub(crate) fn add(&self, batch: Batch, at: u64) -> Batch {
-        let (page, number) = (page_of(at), kept_at(at));
-        let own = 1 << (TAKEN + number as u32);
-        if batch & own != 0 {
-            return batch;
+    pub(crate) fn begin_with(&self, at: u64) -> bool {
+        self.begin();
+        let is_absent = self.place_with(page_of(at) | ABSENT).is_some();
+        if !is_absent {
+            self.take(page_of(at));
         }
-        let tag = self.copy.at(TAGS + number * 8);
-        if tag.get() == page {
-            return batch | own;
+        !is_absent
+    }
+
+    /// Adds the page of a place to those that are to be copied, unless it is kept, would take the place of another, or
+    /// was not there.
+    #[inline(never)]
+    pub(crate) fn add(&self, at: u64) {
+        let page = page_of(at);
+        let (first, second) = places_of(page);
+        if let Some(number) = self.place_with(page) {
+            return self.mark(TAKEN, number);
         }
-        tag.set(NO_PAGE);
-        let next = (batch & COUNT) as usize;
+        let was_absent = |number| self.tag(number).get() == page | ABSENT;
+        if !was_absent(first) && !was_absent(second) && !self.is_waiting(page) {
+            self.take(page);
+        }
+    }
+
+    /// Whether a page is among those that are to be copied.
+    fn is_waiting(&self, page: u64) -> bool {
+        let mut next = self.copy.at(WAITING).get() as usize;
+        while next > 0 {
+            next -= 1;
+            if self.source(next).get() == page {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether any is to be copied.
+    pub(crate) fn has_work(&self) -> bool {
+        self.copy.at(WAITING).get() != 0
+    }
+
+    #[inline(never)]
+    fn take(&self, page: u64) {
+        let next = self.copy.at(WAITING).get() as usize;
+        let Some(number) = self.room(page).filter(|_| next < BATCH) else { return };
+        self.copy.at(WAITING).set(next as u64 + 1);
+        self.mark(TAKEN, number);
+        let known = self.copy.at(KNOWN);
+        known.set(known.get() & !(1 << number));
         self.vector(next, self.copy.at(DATA + number * PAGE as usize).address(), PAGE);
-        self.vector(PAGES + next, page, PAGE);
-        (batch | own) + 1
+        self.vector(BATCH + next, page, PAGE);
     }
 
-    /// Copies pages, up to one that is not there.
-    #[inline(never)]
-    pub(crate) fn fetch(&mut self, batch: Batch) -> Option<()> {
-        let mut left = self.copied(batch & COUNT)?;
-        let mut number = 0;
-        while left >= PAGE && number < PAGES {
-            let page = self.copy.at(VECTORS + (PAGES + number) * 16).get();
-            self.copy.at(TAGS + kept_at(page) * 8).set(page);
-            number += 1;
-            left -= PAGE;
+    /// Where a page can be copied to: where there is nothing, if there is such a place.
+    fn room(&self, page: u64) -> Option<usize> {
+        let (first, second) = places_of(page);
+        let is_free = |number: usize| !self.has(TAKEN, number);
+        if is_free(first) && !self.has(KNOWN, first) {
+            return Some(first);
         }
-        Some(())
+        if is_free(second) && (!self.has(KNOWN, second) || !is_free(first)) {
+            return Some(second);
+        }
+        is_free(first).then_some(first)
+    }
+
+    /// Copies pages, as far as they are there.
+    #[inline(never)]
+    pub(crate) fn fetch(&mut self) {
+        self.add_last();
+        let count = (self.copy.at(WAITING).get() as usize).min(BATCH);
+        let mut next = 0;
+        while next < count {
+            let Some(copied) = self.copied(next, count - next) else { return };
+            let end = (next + (copied / PAGE) as usize).min(count);
+            while next < end {
+                self.found(next, 0);
+                next += 1;
+            }
+            // The kernel ends at the first one that is not there.
+            if next < count {
+                self.found(next, ABSENT);
+                next += 1;
+            }
+        }
+    }
+
+    /// Adds those that the last look needed, once.
+    fn add_last(&self) {
+        let mut last = self.copy.at(LAST).get();
+        self.copy.at(LAST).set(0);
+        let mut number = 0;
+        while last != 0 {
+            if last & 1 != 0 {
+                self.add(self.tag(number).get() & !ABSENT);
+            }
+            last >>= 1;
+            number += 1;
+        }
+    }
+
+    fn found(&self, next: usize, absent: u64) {
+        let to = self.copy.at(VECTORS + next * 16).get();
+        let number = (to.wrapping_sub(self.copy.at(DATA).address()) / PAGE) as usize & (PAGES - 1);
+        self.tag(number).set(self.source(next).get() | absent);
+        self.mark(KNOWN, number);
+    }
+
+    /// Where what is known in this look of a page is, by its tag.
+    fn place_with(&self, tag: u64) -> Option<usize> {
+        let (first, second) = places_of(tag);
+        let is_it = |number: usize| self.tag(number).get() == tag && self.has(KNOWN, number);
+        if is_it(first) { Some(first) } else { Some(second).filter(|&second| is_it(second)) }
+    }
+
+    /// The address of a page that is kept, or was by the last look.
+    fn tag(&self, number: usize) -> Place {
+        self.copy.at(TAGS + number * 8)
+    }
+
+    /// The address of a page that is to be copied.
+    fn source(&self, next: usize) -> Place {
+        self.copy.at(VECTORS + (BATCH + next) * 16)
+    }
+
+    fn has(&self, marks: usize, number: usize) -> bool {
+        self.copy.at(marks).get() >> number & 1 != 0
+    }
+
+    fn mark(&self, marks: usize, number: usize) {
+        let marks = self.copy.at(marks);
+        marks.set(marks.get() | 1 << number);
     }
 
     fn vector(&self, number: usize, at: u64, length: u64) {
@@ -102,21 +212,24 @@ impl KeptPages {
         vector.at(8).set(length);
     }
 
-    /// Has the first vectors filled from those that say where from; answers how many bytes that are, if there are any.
+    /// Has so many vectors filled from those that say where from; answers how many bytes that are.
     #[inline(never)]
-    fn copied(&mut self, count: u64) -> Option<u64> {
+    fn copied(&mut self, first: usize, count: usize) -> Option<u64> {
         self.looks = self.looks.checked_sub(1)?;
         self.all_looks = self.all_looks.checked_sub(1)?;
-        let vectors = self.copy.at(VECTORS).address();
-        let sources = self.copy.at(VECTORS + PAGES * 16).address();
+        let vectors = self.copy.at(VECTORS + first * 16).address();
+        let sources = self.copy.at(VECTORS + (BATCH + first) * 16).address();
+        let count = count as u64;
         let copied = arch::copy_memory(self.process, (vectors, count), (sources, count));
-        (copied > 0).then_some(copied as u64)
+        Some(copied.max(0) as u64)
     }
 }
 
-/// Which of the pages that are kept that of an address is, if it is.
-fn kept_at(at: u64) -> usize {
-    (at / PAGE) as usize & (PAGES - 1)
+/// The two places where the page of an address may be kept: engines begin much at the same distance from round addresses.
+fn places_of(at: u64) -> (usize, usize) {
+    const BITS: u32 = (PAGES as u64).trailing_zeros();
+    let first = ((at / PAGE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize;
+    (first, first ^ 1)
 }
 
 /// The page of an address.

@@ -9,12 +9,7 @@ use heapattach_abi::{
 };
 
 use crate::{
-    bounds,
-    cells::Cells,
-    kept_pages::{COUNT, KeptPages},
-    readable::Span,
-    row::Row,
-    shared_word::Place,
+    bounds, cells::Cells, kept_pages::KeptPages, readable::Span, row::Row, shared_word::Place,
 };
 
 /// A reader of far memory. The stack that the thread stands on is read directly.
@@ -59,10 +54,13 @@ impl Far {
     /// An aligned word, wherever it is.
     #[inline(never)]
     pub(crate) fn load_alone(&mut self, at: u64) -> Option<u64> {
-        if self.pages.kept(at).is_none() {
-            let batch = self.pages.add(0, at);
-            self.pages.fetch(batch)?;
+        if let Some(word) = self.pages.kept(at) {
+            return Some(word);
         }
+        if !at.is_multiple_of(8) || !self.pages.begin_with(at) {
+            return None;
+        }
+        self.pages.fetch();
         self.pages.kept(at)
     }
 
@@ -152,16 +150,18 @@ impl Far {
 
     #[inline(never)]
     fn fetch_wanted(&mut self, at: u64, number: usize, places: usize) -> Option<u64> {
-        let mut batch = self.pages.add(0, at);
+        if !at.is_multiple_of(8) || !self.pages.begin_with(at) {
+            return None;
+        }
         for next in number..places {
             let wanted = self.wanted(next);
             let (at, length) = (wanted.get(), wanted.at(8).get());
             if at.wrapping_sub(self.copy.address()) >= COPY_BYTES as u64 {
-                batch = self.pages.add(batch, at);
-                batch = self.pages.add(batch, at.wrapping_add(length).wrapping_sub(8));
+                self.pages.add(at);
+                self.pages.add(at.wrapping_add(length).wrapping_sub(8));
             }
         }
-        self.pages.fetch(batch)?;
+        self.pages.fetch();
         self.pages.kept(at)
     }
 
@@ -201,12 +201,13 @@ impl Far {
     /// Copies the pages of these, as far as they are not kept and are there.
     #[inline(never)]
     pub(crate) fn look_ahead(&mut self, first: u64, second: u64, third: u64, last: u64) {
-        let mut batch = self.pages.add(0, first);
-        batch = self.pages.add(batch, second);
-        batch = self.pages.add(batch, third);
-        batch = self.pages.add(batch, last);
-        if batch & COUNT != 0 {
-            let _ = self.pages.fetch(batch);
+        self.pages.begin();
+        self.pages.add(first);
+        self.pages.add(second);
+        self.pages.add(third);
+        self.pages.add(last);
+        if self.pages.has_work() {
+            self.pages.fetch();
         }
     }
 }

@@ -8,20 +8,32 @@ pub const BUSY: usize = 0;
 pub const FROM: usize = 8;
 /// Offset of their number.
 pub const LENGTH: usize = 16;
-/// Pages of other memory that a look keeps.
-pub const PAGES: usize = 16;
+/// Places for pages of other memory that a look keeps.
+pub const PAGES: usize = 64;
+/// Pages that are copied with one call, at most.
+pub const BATCH: usize = 24;
 /// Offset of what tells the kernel where to copy from and to: pairs of address and length.
 pub const VECTORS: usize = 32;
 /// How many there is room for: a page, and where it comes from.
-pub const VECTOR_COUNT: usize = 2 * PAGES;
+pub const VECTOR_COUNT: usize = 2 * BATCH;
 /// Offset of the places that are to be copied together: pairs of address and length.
 pub const WANTED: usize = VECTORS + VECTOR_COUNT * 16;
 /// How many there is room for.
 pub const WANTED_COUNT: usize = 32;
 /// Offset of words that are read together: four at most.
 pub const WORDS: usize = WANTED + WANTED_COUNT * 16;
-/// Offset of the addresses of the pages that are kept.
-pub const TAGS: usize = WORDS + 32;
+/// Offset of bits, one for each place of a page: of which it is known in this look whether it is there.
+pub const KNOWN: usize = WORDS + 32;
+/// The same of those that this look needed.
+pub const NEEDED: usize = KNOWN + 8;
+/// The same of those that the last look needed, until they are copied again.
+pub const LAST: usize = NEEDED + 8;
+/// The same of those that are to be copied with the next call, or must stay.
+pub const TAKEN: usize = LAST + 8;
+/// Offset of the number of those that are to be copied.
+pub const WAITING: usize = TAKEN + 8;
+/// Offset of the addresses of the pages, plus 1 if they are not there.
+pub const TAGS: usize = WAITING + 8;
 /// Offset of words of many places that were copied in one look.
 pub const GATHERED: usize = TAGS + PAGES * 8;
 /// How many there is room for.
