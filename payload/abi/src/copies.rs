@@ -11,7 +11,7 @@ pub const LENGTH: usize = 16;
 /// Places for pages of other memory that a look keeps.
 pub const PAGES: usize = 64;
 /// Pages that are copied with one call, at most.
-pub const BATCH: usize = 24;
+pub const BATCH: usize = 32;
 /// Offset of what tells the kernel where to copy from and to: pairs of address and length.
 pub const VECTORS: usize = 32;
 /// How many there is room for: a page, and where it comes from.
