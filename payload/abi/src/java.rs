@@ -77,8 +77,7 @@ pub const fn identity_of_method(fixed: u64, pool: u64, name: u64) -> u64 {
     mix(mix(fixed, pool), name) | 1
 }
 
-/// What compiled code is told apart by, of the words with the size of its frame and the number of its compilation, and
-/// its method.
+/// What compiled code is told apart by: the size of its frame, the number of its compilation, and its method.
 pub const fn identity_of_code(frame: u64, compilation: u64, method: u64) -> u64 {
     mix(mix(frame, compilation), method) | 1
 }

@@ -101,7 +101,7 @@ impl Python {
     #[inline(never)]
     fn find_java(&mut self, list: u64, known_system: Place) -> Option<u64> {
         let length_at = list.wrapping_add(self.of_java(JavaOrder::ListLength));
-        let length = self.far.load_alone(length_at & !7)? >> ((length_at & 4) * 8) & 0xffff_ffff;
+        let length = half_of(self.far.load_alone(length_at & !7)?, length_at);
         let mut at =
             self.far.load_alone(list.wrapping_add(self.of_java(JavaOrder::ListThreads)))?;
         let mut left = length.min(THREADS as u64);
@@ -218,10 +218,11 @@ impl Python {
         let [words_at, compilation, method] =
             [JavaOrder::FrameWords, JavaOrder::Compilation, JavaOrder::Method]
                 .map(|order| piece.wrapping_add(self.of_java(order)));
-        self.far.load_four(words_at & !7, compilation, method, method)?;
-        let (words, method) = (self.far.first(), self.far.third());
-        self.told = java::identity_of_code(words, self.far.second(), method);
-        let words = words >> ((words_at & 4) * 8) & 0xffff_ffff;
+        self.far.load_four(words_at & !7, compilation & !7, method, method)?;
+        // Beside both are others, that change: whether the code may still be entered.
+        let words = half_of(self.far.first(), words_at);
+        let compilation = half_of(self.far.second(), compilation);
+        self.told = java::identity_of_code(words, compilation, self.far.third());
         let above = at.stack.wrapping_add(words << 3);
         let word = python::pack(piece, at.code.wrapping_sub(piece));
         at.code = self.far.peek(above.wrapping_sub(8))?;
@@ -299,4 +300,9 @@ impl Python {
         to.set(code);
         to.at(8).set(self.told);
     }
+}
+
+/// The half of an aligned word that an address is of.
+fn half_of(word: u64, at: u64) -> u64 {
+    word >> ((at & 4) * 8) & 0xffff_ffff
 }

@@ -166,8 +166,8 @@ impl Look<'_> {
     }
 
     fn identity_of_code(&mut self, at: u64) -> Option<u64> {
-        let frame = self.word(at.checked_add(self.order(JavaOrder::FrameWords) & !7)?)?;
-        let compilation = self.word(at.checked_add(self.order(JavaOrder::Compilation))?)?;
+        let frame = self.half(at.checked_add(self.order(JavaOrder::FrameWords))?)?;
+        let compilation = self.half(at.checked_add(self.order(JavaOrder::Compilation))?)?;
         let method = self.word(at.checked_add(self.order(JavaOrder::Method))?)?;
         Some(identity_of_code(frame, compilation, method))
     }

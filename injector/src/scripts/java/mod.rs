@@ -147,7 +147,7 @@ fn read(tables: &Tables, memory: &Memory, release: u64) -> Option<Java> {
         (JavaOrder::Pool, layout.fixed_pool),
         (JavaOrder::Name, layout.fixed_name & !7),
         (JavaOrder::FrameWords, layout.code_frame),
-        (JavaOrder::Compilation, layout.code_compilation & !7),
+        (JavaOrder::Compilation, layout.code_compilation),
         (JavaOrder::Method, layout.code_method),
         (JavaOrder::Header, tables.size("HeapBlock")?),
     ] {
