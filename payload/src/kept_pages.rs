@@ -1,7 +1,7 @@
 //! Pages of memory that may not be mapped, copied by the kernel, several with one call, and kept while a look lasts: what
 //! an interpreter knows of its functions lies close together. Two looks often need the same pages: those of the last one
-//! are copied, anew, with the first that the next one needs. What was not there is not asked for again with others: there
-//! the kernel ends.
+//! are copied, anew, with the first that the next one needs. A page that was not there is not put among others again:
+//! the kernel ends at it.
 //!
 //! What is counted here is in the buffer: constants side by side would take vector registers.
 
@@ -98,7 +98,8 @@ impl KeptPages {
 
     /// Whether a page is among those that are to be copied.
     fn is_waiting(&self, page: u64) -> bool {
-        let mut next = self.copy.at(WAITING).get() as usize;
+        // The program may have written there: this must end, and within the buffer.
+        let mut next = (self.copy.at(WAITING).get() as usize).min(BATCH);
         while next > 0 {
             next -= 1;
             if self.source(next).get() == page {

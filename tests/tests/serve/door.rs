@@ -71,7 +71,7 @@ fn ten_thousand_that_say_nothing_keep_nobody_out_for_long() {
         let tasks = fs::read_dir(format!("/proc/{}/task", served.running.pid()));
         tasks.map_or(0, Iterator::count)
     };
-    // Where the machine is busy some have lost their place and not yet ended.
+    // Where the machine is busy some threads have let go of their place and not yet ended.
     assert!(poll(PATIENCE, || (threads() < 80).then_some(())).is_some(), "{} threads", threads());
     // Requests that come letter by letter have ten seconds, as whole ones do.
     let mut slow = TcpStream::connect(&served.host).expect("it listens");
