@@ -103,6 +103,6 @@ impl Options {
 
     /// What is to be hooked, and how.
     pub(crate) fn wishes(&self) -> Wishes {
-        Wishes { mode: self.mode, pages: self.pages, asked: self.asked }
+        Wishes { mode: self.mode, pages: self.pages, asked: self.asked, scripts: self.python }
     }
 }

@@ -5,11 +5,14 @@
 //!
 //! What is counted here is in the buffer: constants side by side would take vector registers.
 
-use heapattach_abi::copies::{
-    BATCH, DATA, KNOWN, LAST, NEEDED, PAGES, TAGS, TAKEN, VECTORS, WAITING,
+use core::sync::atomic::Ordering::Relaxed;
+
+use heapattach_abi::{
+    copies::{BATCH, DATA, KNOWN, NEEDED, PAGES, TAGS, TAKEN, VECTORS, WAITING},
+    region,
 };
 
-use crate::{arch, shared_word::Place};
+use crate::{arch, proven_pages::ProvenPages, shared_word::Place};
 
 const PAGE: u64 = 4096;
 /// What needs more calls of the kernel than this is none of ours.
@@ -25,16 +28,23 @@ pub(crate) struct KeptPages {
     process: u64,
     looks: u32,
     all_looks: u32,
+    proven: ProvenPages,
+    calls: Place,
 }
 
 impl KeptPages {
-    /// None yet, of a process.
+    /// None yet, of a process; those that are proven to be there need not be copied.
     #[inline(always)]
-    pub(crate) fn none(copy: Place, process: u64) -> Self {
+    pub(crate) fn none(copy: Place, process: u64, proven: ProvenPages, region: Place) -> Self {
         copy.at(KNOWN).set(0);
-        copy.at(LAST).set(copy.at(NEEDED).get());
-        copy.at(NEEDED).set(0);
-        Self { copy, process, looks: LOOKS, all_looks: ALL_LOOKS }
+        let calls = region.at(region::COPYING_CALLS);
+        Self { copy, process, looks: LOOKS, all_looks: ALL_LOOKS, proven, calls }
+    }
+
+    /// Those that are read directly.
+    #[inline(always)]
+    pub(crate) fn proven(&mut self) -> &mut ProvenPages {
+        &mut self.proven
     }
 
     /// Copies so many bytes, or as many as there are to the end of the page; answers how many.
@@ -59,6 +69,9 @@ impl KeptPages {
     /// An aligned word, if its page is kept.
     #[inline(never)]
     pub(crate) fn kept(&self, at: u64) -> Option<u64> {
+        if self.proven.is_direct() {
+            return self.proven.load(at);
+        }
         let number = self.place_with(page_of(at)).filter(|_| at & 7 == 0)?;
         self.mark(NEEDED, number);
         Some(self.copy.at(DATA + number * PAGE as usize + (at % PAGE) as usize).get())
@@ -74,7 +87,7 @@ impl KeptPages {
     #[inline(never)]
     pub(crate) fn begin_with(&self, at: u64) -> bool {
         self.begin();
-        let is_absent = self.place_with(page_of(at) | ABSENT).is_some();
+        let is_absent = self.place_with(page_of(at) | ABSENT).is_some() || self.proven.lacks(at);
         if !is_absent {
             self.take(page_of(at));
         }
@@ -86,6 +99,9 @@ impl KeptPages {
     #[inline(never)]
     pub(crate) fn add(&self, at: u64) {
         let page = page_of(at);
+        if self.proven.holds(page) || self.proven.lacks(page) {
+            return;
+        }
         let (first, second) = places_of(page);
         if let Some(number) = self.place_with(page) {
             return self.mark(TAKEN, number);
@@ -122,8 +138,9 @@ impl KeptPages {
         self.mark(TAKEN, number);
         let known = self.copy.at(KNOWN);
         known.set(known.get() & !(1 << number));
-        self.vector(next, self.copy.at(DATA + number * PAGE as usize).address(), PAGE);
-        self.vector(BATCH + next, page, PAGE);
+        let length = self.length();
+        self.vector(next, self.copy.at(DATA + number * PAGE as usize).address(), length);
+        self.vector(BATCH + next, page, length);
     }
 
     /// Where a page can be copied to: where there is nothing, if there is such a place.
@@ -147,7 +164,7 @@ impl KeptPages {
         let mut next = 0;
         while next < count {
             let Some(copied) = self.copied(next, count - next) else { return };
-            let end = (next + (copied / PAGE) as usize).min(count);
+            let end = (next + (copied / self.length()) as usize).min(count);
             while next < end {
                 self.found(next, 0);
                 next += 1;
@@ -160,10 +177,13 @@ impl KeptPages {
         }
     }
 
-    /// Adds those that the last look needed, once.
+    /// Adds those that the last look needed which copied any, once.
     fn add_last(&self) {
-        let mut last = self.copy.at(LAST).get();
-        self.copy.at(LAST).set(0);
+        if self.all_looks != ALL_LOOKS {
+            return;
+        }
+        let mut last = self.copy.at(NEEDED).get();
+        self.copy.at(NEEDED).set(0);
         let mut number = 0;
         while last != 0 {
             if last & 1 != 0 {
@@ -178,7 +198,15 @@ impl KeptPages {
         let to = self.copy.at(VECTORS + next * 16).get();
         let number = (to.wrapping_sub(self.copy.at(DATA).address()) / PAGE) as usize & (PAGES - 1);
         self.tag(number).set(self.source(next).get() | absent);
-        self.mark(KNOWN, number);
+        self.proven.note(self.source(next).get(), absent == 0);
+        // What is read directly is not here.
+        let is_direct = absent == 0 && self.proven.is_direct();
+        self.mark(if is_direct { NEEDED } else { KNOWN }, number);
+    }
+
+    /// How much of a page is copied: of what is then read directly, one word.
+    fn length(&self) -> u64 {
+        if self.proven.is_direct() { 8 } else { PAGE }
     }
 
     /// Where what is known in this look of a page is, by its tag.
@@ -221,6 +249,7 @@ impl KeptPages {
         let vectors = self.copy.at(VECTORS + first * 16).address();
         let sources = self.copy.at(VECTORS + (BATCH + first) * 16).address();
         let count = count as u64;
+        self.calls.word().fetch_add(1, Relaxed);
         let copied = arch::copy_memory(self.process, (vectors, count), (sources, count));
         Some(copied.max(0) as u64)
     }

@@ -121,7 +121,7 @@ impl Late {
             return;
         }
         let Some(copy) = readable::claim(self.region) else { return };
-        let far = &mut Bytes { far: Far::of(copy, process), aside: copy.at(ASIDE) };
+        let far = &mut Bytes { far: Far::of(self.region, copy, process), aside: copy.at(ASIDE) };
         let mut number = self.known_one(far, place, loads);
         if number.is_none() {
             number = self.new_one(far, place, loads);

@@ -48,6 +48,7 @@ mod memo;
 mod nest;
 mod notes;
 mod probed_read;
+mod proven_pages;
 mod python;
 mod readable;
 mod ring;

@@ -9,7 +9,8 @@ use heapattach_abi::{
 };
 
 use crate::{
-    bounds, cells::Cells, kept_pages::KeptPages, readable::Span, row::Row, shared_word::Place,
+    bounds, cells::Cells, kept_pages::KeptPages, proven_pages::ProvenPages, readable::Span,
+    row::Row, shared_word::Place,
 };
 
 /// A reader of far memory. The stack that the thread stands on is read directly.
@@ -25,14 +26,17 @@ impl Far {
     pub(crate) fn new(copy: Place, cells: &Cells, row: &Row, pointer: u64) -> Self {
         let (ceiling, _) = bounds::end_of_stack(cells.region(), row, pointer);
         let process = cells.control().at(ORDERS_AT + Order::Process as usize).get();
-        Self { copy, span: Span::new(pointer, ceiling), pages: KeptPages::none(copy, process) }
+        let proven = ProvenPages::begin(cells, copy);
+        let pages = KeptPages::none(copy, process, proven, cells.region());
+        Self { copy, span: Span::new(pointer, ceiling), pages }
     }
 
     /// With such a buffer, for a thread of a process; nothing is read directly.
-    pub(crate) fn of(copy: Place, process: u32) -> Self {
+    pub(crate) fn of(region: Place, copy: Place, process: u32) -> Self {
         // Nothing lies between these two; nor are they constants, which vector registers would do.
         let span = Span::new(copy.address(), copy.address());
-        Self { copy, span, pages: KeptPages::none(copy, u64::from(process)) }
+        let pages = KeptPages::none(copy, u64::from(process), ProvenPages::none(copy), region);
+        Self { copy, span, pages }
     }
 
     /// An aligned word.
@@ -170,6 +174,11 @@ impl Far {
         self.pages.copy(to, at, length)
     }
 
+    /// Has everything copied from here on, or only what is not known to be there.
+    pub(crate) fn trust(&mut self, is_trusted: bool) {
+        self.pages.proven().trust(is_trusted);
+    }
+
     /// As many calls of the kernel as at first.
     pub(crate) fn begin_again(&mut self) {
         self.pages.begin_again();
@@ -214,6 +223,7 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
+        self.pages.proven().end();
         self.copy.at(BUSY).word().store(0, Release);
     }
 }

@@ -93,7 +93,7 @@ pub enum Family {
     Heap,
     /// Pages of the kernel: mmap, munmap, mremap.
     Map,
-    /// What else is asked of the kernel: brk, sbrk, madvise.
+    /// What else is asked of the kernel: brk, sbrk, madvise, mprotect.
     Kernel,
 }
 

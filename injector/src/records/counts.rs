@@ -24,6 +24,8 @@ pub struct Counts {
     pub lost: Lost,
     /// What `verify` found.
     pub verified: Verified,
+    /// Calls of the kernel by which the target's hooks copied memory for frames of scripts.
+    pub copying_calls: u64,
     /// Records that waited for room in a ring, and found it.
     pub waited: u64,
     /// Threads seen.
@@ -60,6 +62,7 @@ impl Default for Counts {
             hooks: [Count::default(); MAX_HOOKS],
             lost: Lost::default(),
             verified: Verified::default(),
+            copying_calls: 0,
             waited: 0,
             threads: 0,
             crowded: 0,
@@ -86,6 +89,7 @@ impl Counts {
         counts.lost.stacks = shared.word(memory, region::STACKS_LOST)?;
         counts.verified.stacks = shared.word(memory, region::VERIFIED)?;
         counts.verified.differed = shared.word(memory, region::DIFFERED)?;
+        counts.copying_calls = shared.word(memory, region::COPYING_CALLS)?;
         Ok(counts)
     }
 

@@ -89,19 +89,20 @@ pub struct Unreadable {
 
 impl Interpreter {
     /// What the payload is to be told, in a process that knows itself by this number.
-    pub fn orders(&self, process: u64, is_exact: bool) -> Orders {
+    pub fn orders(&self, process: u64, is_exact: bool, is_direct: bool) -> Orders {
+        let direct = u64::from(is_direct);
         match &self.form {
             // To tell apart code that takes the place of other code is one look more at every frame.
             Form::Python(layout, _) => {
-                Orders { process, tells_apart: u64::from(!is_exact), ..layout.orders }
+                Orders { process, tells_apart: u64::from(!is_exact), direct, ..layout.orders }
             }
             Form::Php(orders)
             | Form::Ruby(orders)
             | Form::Perl(orders)
             | Form::Lua(orders)
             | Form::LuaJit(orders)
-            | Form::V8(orders) => Orders { process, ..*orders },
-            Form::Java(java) => Orders { process, ..java.orders },
+            | Form::V8(orders) => Orders { process, direct, ..*orders },
+            Form::Java(java) => Orders { process, direct, ..java.orders },
         }
     }
 
@@ -157,7 +158,7 @@ impl Python {
 }
 
 /// The interpreter that is loaded, if one is; of several the first.
-pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
+pub(crate) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
     survey.loaded.iter().find_map(|loaded| {
         let name = || String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
         if loaded.module.python.runtime.is_some() {

@@ -36,6 +36,7 @@ mod v8;
 mod v8_lines;
 
 pub use frames::Frames;
+pub(crate) use interpreter::recognise;
 pub use interpreter::{Interpreter, Python, Unreadable};
 pub(crate) use java::Java;
 pub use merge::{merge, placed};

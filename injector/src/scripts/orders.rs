@@ -34,7 +34,8 @@ impl Python {
         Some(found.with_cold_part(&target.memory, &maps).if_allowed(target, wish))
     }
 
-    /// Has the payload of a target walk the frames, if we can read them.
+    /// Has the payload of a target walk the frames, if we can read them; directly, where each call by which pages may go
+    /// is hooked.
     ///
     /// # Errors
     /// When the target is gone.
@@ -43,13 +44,15 @@ impl Python {
         target: &Target,
         control: RemoteAddr,
         is_exact: bool,
+        is_direct: bool,
     ) -> Result<(), Errno> {
         let Self::Readable(interpreter) = self else { return Ok(()) };
         let own = target.process.status().map_or(0, |status| status.own_tgid);
         if let Some(java) = interpreter.java() {
             tell_java(&target.memory, control, &java.java)?;
         }
-        tell(&target.memory, control, &interpreter.orders(u64::from(own.unsigned_abs()), is_exact))
+        let own = u64::from(own.unsigned_abs());
+        tell(&target.memory, control, &interpreter.orders(own, is_exact, is_direct))
     }
 
     /// The same, if the target may make the system calls that it takes.

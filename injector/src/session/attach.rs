@@ -353,7 +353,8 @@ impl<'t> Attach<'t> {
         let python = Python::wanted(self.target, &prepared.survey, self.options.python);
         if let Some(python) = &python {
             // Before the first call: a short program is over before it could be told later.
-            let told = python.tell(self.target, home.control(), self.options.interval <= 1);
+            let (is_exact, is_direct) = (self.options.interval <= 1, patches.sees_pages_go());
+            let told = python.tell(self.target, home.control(), is_exact, is_direct);
             told.map_err(|e| failed(AttachError::Enable(e)))?;
         }
         orders::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;

@@ -243,7 +243,8 @@ fn switch_on(
     }
     if let Some(python) = &heritage.python {
         // The child only bears another number.
-        let told = python.tell(target, patches.home.control(), options.interval <= 1);
+        let (is_exact, is_direct) = (options.interval <= 1, patches.sees_pages_go());
+        let told = python.tell(target, patches.home.control(), is_exact, is_direct);
         told.map_err(AttachError::Enable)?;
     }
     let first_stack = heritage.first_stack.clone();

@@ -215,7 +215,7 @@ impl<'t> Session<'t> {
         let Some(found) = Python::wanted(self.target, survey, python) else { return };
         let control = self.patches.home.control();
         // The end of the target is noticed elsewhere.
-        let _ = found.tell(self.target, control, interval <= 1);
+        let _ = found.tell(self.target, control, interval <= 1, self.patches.sees_pages_go());
         self.take_python(Some(found));
     }
 

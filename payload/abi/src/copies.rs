@@ -24,12 +24,10 @@ pub const WANTED_COUNT: usize = 32;
 pub const WORDS: usize = WANTED + WANTED_COUNT * 16;
 /// Offset of bits, one for each place of a page: of which it is known in this look whether it is there.
 pub const KNOWN: usize = WORDS + 32;
-/// The same of those that this look needed.
+/// The same of those that this look needed, or the last one that copied any.
 pub const NEEDED: usize = KNOWN + 8;
-/// The same of those that the last look needed, until they are copied again.
-pub const LAST: usize = NEEDED + 8;
 /// The same of those that are to be copied with the next call, or must stay.
-pub const TAKEN: usize = LAST + 8;
+pub const TAKEN: usize = NEEDED + 8;
 /// Offset of the number of those that are to be copied.
 pub const WAITING: usize = TAKEN + 8;
 /// Offset of the addresses of the pages, plus 1 if they are not there.
@@ -40,8 +38,12 @@ pub const GATHERED: usize = TAGS + PAGES * 8;
 pub const GATHERED_COUNT: usize = 128;
 /// Offset of the bytes: of a piece of a stack, or of the pages.
 pub const DATA: usize = (GATHERED + GATHERED_COUNT * 8).next_multiple_of(64);
+/// Pages of which it is remembered that they are there.
+pub const PROOFS: usize = 1 << 11;
+/// Offset of these: pairs of a page, and what it is.
+pub const PROVEN: usize = DATA + PAGES * 4096;
 /// Offset of words that the thread which uses the buffer puts aside.
-pub const ASIDE: usize = DATA + PAGES * 4096;
+pub const ASIDE: usize = PROVEN + PROOFS * 16;
 /// How many there is room for.
 pub const ASIDE_COUNT: usize = 32;
 /// Size of a buffer.

@@ -33,6 +33,8 @@ pub enum Asks {
     /// Nothing: the program tells of a block of an allocator of its own. The hook is called by code of ours,
     /// which leaves where the program is above the return address ([`crate::frame::TOLD_CODE`]).
     Told = 4,
+    /// `mprotect`: rights to pages. Nothing of it is told.
+    Rights = 5,
 }
 
 impl Asks {
@@ -42,6 +44,7 @@ impl Asks {
             2 => Self::MoreBreak,
             3 => Self::Advice,
             4 => Self::Told,
+            5 => Self::Rights,
             _ => Self::Nothing,
         }
     }
@@ -73,7 +76,8 @@ mod tests {
     #[test]
     fn a_form_survives_being_packed() {
         for (block, size, times) in [(0, 1, 0), (6, 0, 0), (2, 3, 4), (0, 0, 0)] {
-            for asks in [Asks::Nothing, Asks::Break, Asks::MoreBreak, Asks::Advice, Asks::Told] {
+            let all = [Asks::Nothing, Asks::Break, Asks::MoreBreak, Asks::Advice, Asks::Told];
+            for asks in all.into_iter().chain([Asks::Rights]) {
                 let form = Form { block, size, times, asks };
                 assert_eq!(Form::unpack(form.pack()), form);
             }

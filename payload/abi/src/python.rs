@@ -116,6 +116,8 @@ pub struct Orders {
     pub machine: u64,
     /// The second of these.
     pub machine_bytes: u64,
+    /// 1: each call by which the program may lose pages is hooked, so that what is known to be there is read directly.
+    pub direct: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -171,6 +173,7 @@ pub enum Order {
     Scope = offset_of!(Orders, scope),
     Machine = offset_of!(Orders, machine),
     MachineBytes = offset_of!(Orders, machine_bytes),
+    Direct = offset_of!(Orders, direct),
 }
 
 /// Words of [`Orders`].
@@ -225,6 +228,7 @@ impl Orders {
             scope: 0,
             machine: 0,
             machine_bytes: 0,
+            direct: 0,
         }
     }
 
@@ -276,6 +280,7 @@ impl Orders {
             self.scope,
             self.machine,
             self.machine_bytes,
+            self.direct,
         ]
     }
 }
@@ -416,6 +421,6 @@ mod tests {
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
         assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
-        assert_eq!(ORDERS, Order::MachineBytes as usize / 8 + 1);
+        assert_eq!(ORDERS, Order::Direct as usize / 8 + 1);
     }
 }

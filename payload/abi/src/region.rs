@@ -78,6 +78,26 @@ pub const LOOKED: usize = 640;
 /// again no thread waits.
 pub const GAVE_UP: usize = 648;
 
+/// Offset of the number of calls that are being made by which pages of the program's may go, where these are read
+/// directly.
+pub const PAGES_GO: usize = 704;
+/// Offset of the number of those that were made by which some may have come.
+pub const PAGES_CAME: usize = 712;
+/// Offset of the word that says none are to be read directly any more.
+pub const NOTHING_DIRECT: usize = 720;
+/// There: since a thread that read did not come to its end.
+pub const IN_VAIN: u64 = 1;
+/// There: since the hooks are about to be taken away.
+pub const AT_END: u64 = 2;
+/// Offset of the end of the heap that was last asked for by brk; 0 before the first.
+pub const LAST_BREAK: usize = 728;
+/// Offset of the number of buffers for copies by which pages were read directly.
+pub const LOOKS_USED: usize = 736;
+/// Offset of the number of calls of the kernel by which memory of the program's was copied for frames of scripts.
+pub const COPYING_CALLS: usize = 744;
+/// Offset of the threads that read directly just now, or 0: one for each buffer for copies.
+pub const LOOKS_AT: usize = 1024;
+
 /// From here on addresses are not a program's.
 pub const ADDRESS_END: u64 = 1 << 47;
 
@@ -127,6 +147,7 @@ pub const fn tables_at(ring_bits: u32) -> usize {
     SLOTS_AT + RINGS * (SLOT_BYTES << ring_bits)
 }
 
+const _: () = assert!(LOOKS_AT + COPIES * 8 <= ROWS_AT);
 const _: () = assert!(SAMPLES_AT.is_multiple_of(4096));
 const _: () = assert!(STACK_INDEX_AT.is_multiple_of(4096));
 const _: () = assert!(STACK_WORDS_AT.is_multiple_of(4096));

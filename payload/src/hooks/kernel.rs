@@ -7,10 +7,16 @@
 use heapattach_abi::{
     form::{Asks, Form},
     kind::HookKind,
+    region,
     ring::Kind,
 };
 
-use crate::{cells::Cells, frame::Frame};
+use crate::{cells::Cells, frame::Frame, proven_pages};
+
+const MAP_FIXED: u64 = 16;
+const MREMAP_FIXED: u64 = 2;
+const PROT_READ: u64 = 1;
+const MADV_GUARD_INSTALL: u64 = 102;
 
 /// What the frame says of such a call.
 pub(super) const ASKS: u64 = 256;
@@ -21,13 +27,44 @@ pub(super) fn begin(frame: &mut Frame, cells: &Cells) -> bool {
     let is_one = frame.kind() == Some(HookKind::Chosen)
         && matches!(
             Form::unpack(cells.second(frame.hook())).asks,
-            Asks::Break | Asks::MoreBreak | Asks::Advice
+            Asks::Break | Asks::MoreBreak | Asks::Advice | Asks::Rights
         );
     if is_one {
         frame.arguments = [frame.rdi, frame.rsi, frame.rdx];
         frame.begun = ASKS;
     }
     is_one
+}
+
+/// The pages that may be gone, or not to be read, after this call, if there are any.
+#[inline(never)]
+pub(super) fn takes_pages(frame: &mut Frame, cells: &Cells) -> Option<(u64, u64)> {
+    let (at, length, rights) = (frame.rdi, frame.rsi, frame.rdx);
+    let end = at.saturating_add(length);
+    let goes = match frame.kind() {
+        Some(HookKind::Unmap) => true,
+        Some(HookKind::Remap) if frame.rcx & MREMAP_FIXED != 0 => {
+            // Those that it moves, those that were where it moves them to, and all between.
+            return Some((at.min(frame.r8), end.max(frame.r8.saturating_add(rights))));
+        }
+        Some(HookKind::Remap) => true,
+        Some(HookKind::Map) => frame.rcx & MAP_FIXED != 0,
+        Some(HookKind::Chosen) => match Form::unpack(cells.second(frame.hook())).asks {
+            Asks::Break => {
+                let last = cells.region().at(region::LAST_BREAK);
+                let end = if last.get() == 0 { region::ADDRESS_END } else { last.get() };
+                frame.gone = end;
+                last.set(at);
+                return (at < end).then_some((at, end));
+            }
+            Asks::Advice => rights == MADV_GUARD_INSTALL,
+            Asks::Rights => rights & PROT_READ == 0,
+            // sbrk asks brk.
+            Asks::MoreBreak | Asks::Nothing | Asks::Told => false,
+        },
+        _ => false,
+    };
+    goes.then_some((at, end))
 }
 
 /// After it: what it did, with an address and a size.
@@ -42,6 +79,16 @@ pub(super) fn done(frame: &Frame, cells: &Cells) -> (Kind, u64, u64) {
         }
         Asks::Advice if frame.rax as u32 == 0 && frees(advice) => (Kind::Discarded, first, length),
         _ => (Kind::Nothing, 0, 0),
+    }
+}
+
+/// After it: notes the pages that may be there since, or may be read.
+pub(super) fn gave_pages(frame: &Frame, cells: &Cells) {
+    let [first, length, _] = frame.arguments;
+    match Form::unpack(cells.second(frame.hook())).asks {
+        Asks::Break => proven_pages::came(cells, frame.gone.min(first), first),
+        Asks::Rights => proven_pages::came(cells, first, first.saturating_add(length)),
+        _ => {}
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     cells::Cells,
     fast_path, flow,
     frame::{Frame, Reason},
-    nest,
+    nest, proven_pages,
     ring::Record,
     room,
     row::{Row, sane},
@@ -26,6 +26,8 @@ const WAS_SAMPLE: u64 = 4;
 const FLOWS: u64 = 16;
 /// Nothing is allocated, whatever is returned.
 const TAKES_ONLY: u64 = 128;
+/// Pages may go.
+const GOES: u64 = 512;
 
 const MREMAP_DONTUNMAP: u64 = 4;
 
@@ -33,12 +35,33 @@ const MREMAP_DONTUNMAP: u64 = 4;
 pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
     frame.target = cells.original(frame.hook());
     if !cells.is_enabled() {
+        pass(frame, cells);
         return 0;
     }
     match fast_path::begin(frame, cells) {
         Some(answer) => answer,
         None => enter_any(frame, cells),
     }
+}
+
+/// Hooks are off, but threads may still be in the middle of one.
+#[cold]
+#[inline(never)]
+fn pass(frame: &mut Frame, cells: &Cells) {
+    if proven_pages::are_asked_for(cells) && kernel::takes_pages(frame, cells).is_some() {
+        proven_pages::wait_for_looks(cells);
+    }
+}
+
+/// Before a call by which pages may go; answers what is to be known of it afterwards.
+#[inline(always)]
+fn begin_to_take(frame: &mut Frame, cells: &Cells) -> u64 {
+    if !proven_pages::are_asked_for(cells) {
+        return 0;
+    }
+    let Some((start, end)) = kernel::takes_pages(frame, cells) else { return 0 };
+    proven_pages::go(cells, start, end);
+    GOES
 }
 
 /// The same for every kind of call.
@@ -50,12 +73,14 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     };
     row.add(row::BUSY, 1);
     row.look_at_heartbeat(cells);
+    let goes = begin_to_take(frame, cells);
     if kernel::begin(frame, cells) {
+        frame.begun |= goes;
         frame.row = row.address();
         return 1;
     }
     frame.begun = nest::begin(frame, cells, &row);
-    frame.begun |= begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
+    frame.begun |= begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row) | goes;
     if frame.begun == 0 {
         row.end_call(cells);
         return 0;
@@ -243,7 +268,10 @@ pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) -> u32 {
 /// The same for every kind of call.
 #[inline(never)]
 fn leave_any(frame: &Frame, cells: &Cells) {
-    if frame.begun == kernel::ASKS {
+    if frame.begun & GOES != 0 {
+        proven_pages::went(cells);
+    }
+    if frame.begun & kernel::ASKS != 0 {
         return leave_asking(frame, cells);
     }
     let row = Row::known(cells, frame.row);
@@ -265,6 +293,9 @@ fn leave_any(frame: &Frame, cells: &Cells) {
         _ => (0, 0, Kind::Nothing),
     };
     let hands_out = matches!(kind, Kind::Allocated | Kind::Mapped) && frame.begun & TAKES_ONLY == 0;
+    if kind == Kind::Mapped {
+        proven_pages::came(cells, got, got.saturating_add(size));
+    }
     nest::end(frame, cells, &row, if hands_out { got } else { 0 }, size);
     finish(frame, cells, &row, got, size, kind);
     if flow::IS_ON && frame.begun & FLOWS != 0 && cells.is_at_home() {
@@ -281,6 +312,7 @@ fn leave_any(frame: &Frame, cells: &Cells) {
 fn leave_asking(frame: &Frame, cells: &Cells) {
     let row = Row::known(cells, frame.row);
     let (kind, at, size) = kernel::done(frame, cells);
+    kernel::gave_pages(frame, cells);
     if kind != Kind::Nothing && cells.is_at_home() {
         row.count(frame.hook(), sane(size));
         record(frame, cells, &row, at, size, kind);

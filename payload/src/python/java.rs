@@ -100,6 +100,15 @@ impl Python {
     /// Looks for this thread in the list of all.
     #[inline(never)]
     fn find_java(&mut self, list: u64, known_system: Place) -> Option<u64> {
+        // Others end meanwhile.
+        self.far.trust(false);
+        let found = self.find_among_all_of_java(list, known_system);
+        self.far.trust(true);
+        found
+    }
+
+    #[inline(never)]
+    fn find_among_all_of_java(&mut self, list: u64, known_system: Place) -> Option<u64> {
         let length_at = list.wrapping_add(self.of_java(JavaOrder::ListLength));
         let length = half_of(self.far.load_alone(length_at & !7)?, length_at);
         let mut at =

@@ -245,6 +245,15 @@ impl Python {
     /// Looks for the state of this thread.
     #[inline(never)]
     fn find(&mut self) -> Option<u64> {
+        // Other threads end meanwhile.
+        self.far.trust(false);
+        let found = self.find_among_all();
+        self.far.trust(true);
+        found
+    }
+
+    #[inline(never)]
+    fn find_among_all(&mut self) -> Option<u64> {
         let own = arch::thread_pointer();
         let first = self.order(Order::Runtime).wrapping_add(self.order(Order::Interpreters));
         let mut interpreter = self.far.load_alone(first)?;

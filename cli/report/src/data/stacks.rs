@@ -29,6 +29,10 @@ pub struct StacksReport {
     pub verified: u64,
     /// Of these the ones that differed.
     pub differed: u64,
+    /// Calls of the kernel by which the target copied memory of its own for frames of scripts; what is known to be there is
+    /// read without.
+    #[serde(default)]
+    pub copying_calls: u64,
 }
 
 impl StacksReport {

@@ -91,7 +91,7 @@ impl Inspection<'_> {
         let all = compose(session, counts, recorder, counted);
         (report.functions, report.not_hooked) = (all.functions, all.not_hooked);
         (report.counted_ms, report.memory) = (all.counted_ms, all.memory);
-        report.stacks = stacks_report(session.tables.totals(), recorder, counts.verified);
+        report.stacks = stacks_report(session.tables.totals(), recorder, counts);
     }
 }
 

@@ -356,7 +356,7 @@ impl Record {
         let pid = session.target().process.pid();
         Report {
             runtimes: runtime_reports(&self.runtimes, session, recorder, &self.symbols, pid),
-            stacks: stacks_report(session.tables.totals(), recorder, counts.verified),
+            stacks: stacks_report(session.tables.totals(), recorder, counts),
             ..compose(session, counts, recorder, counted)
         }
     }

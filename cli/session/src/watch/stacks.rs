@@ -1,6 +1,6 @@
 //! How well stacks could be followed: what they were followed by, and why they end.
 
-use heapattach_injector::watch::{Totals, Verified};
+use heapattach_injector::watch::{Counts, Totals};
 use heapattach_process::stack::StackEnd;
 use heapattach_report::StacksReport;
 
@@ -8,7 +8,7 @@ use crate::watch::{intake::Recorder, stack_dump};
 use heapattach_profile::Flow;
 
 /// Of a session that has ended.
-pub fn stacks_report(totals: Totals, recorder: &Recorder, verified: Verified) -> StacksReport {
+pub fn stacks_report(totals: Totals, recorder: &Recorder, counts: &Counts) -> StacksReport {
     let mut report = StacksReport {
         modules: totals.modules,
         left_out: totals.left_out,
@@ -16,8 +16,9 @@ pub fn stacks_report(totals: Totals, recorder: &Recorder, verified: Verified) ->
         unknown_rows: totals.unknown,
         bytes: totals.bytes,
         made_ms: totals.took.as_secs_f64() * 1e3,
-        verified: verified.stacks,
-        differed: verified.differed,
+        verified: counts.verified.stacks,
+        differed: counts.verified.differed,
+        copying_calls: counts.copying_calls,
         ..StacksReport::default()
     };
     for site in recorder.profile().sites_by(Flow::Allocated) {

@@ -33,10 +33,14 @@ const PAGES: &[(&str, HookKind)] = &[
     ("mremap", HookKind::Remap),
 ];
 
-/// What else changes how much memory the kernel keeps for a process. `posix_madvise` frees nothing; `shmat`
-/// does not say how much it maps.
-const KERNEL: &[(&str, Asks)] =
-    &[("brk", Asks::Break), ("sbrk", Asks::MoreBreak), ("madvise", Asks::Advice)];
+/// What else changes how much memory the kernel keeps for a process, or whether it can be read. `posix_madvise` frees
+/// nothing; `shmat` does not say how much it maps.
+const KERNEL: &[(&str, Asks)] = &[
+    ("brk", Asks::Break),
+    ("sbrk", Asks::MoreBreak),
+    ("madvise", Asks::Advice),
+    ("mprotect", Asks::Rights),
+];
 
 /// What allocators put before those names to have them beside the C library's: glibc and musl
 /// themselves, jemalloc, its Rust crate, tcmalloc, mimalloc, snmalloc, rpmalloc, tbb, dlmalloc.

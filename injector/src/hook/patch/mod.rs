@@ -138,6 +138,21 @@ impl Patches {
         })
     }
 
+    /// Whether each call is hooked by which the target may lose pages, or the right to read them, but for those that
+    /// no C library makes for a program.
+    pub fn sees_pages_go(&self) -> bool {
+        let is_hooked = |hook: &ActiveHook| {
+            hook.number.is_some()
+                && matches!(hook.planned.way, Way::Entry(_))
+                && hook.planned.definer.name.ends_with(b"/libc.so.6")
+        };
+        ["mmap", "munmap", "mremap", "brk", "mprotect"].iter().all(|name| {
+            let is_one = |hook: &&ActiveHook| hook.planned.names.iter().any(|f| f.name == *name);
+            let mut all = self.hooks.iter().filter(is_one).peekable();
+            all.peek().is_some() && all.all(is_hooked)
+        })
+    }
+
     /// Whether any function is hooked by its slots.
     pub fn any_by_slots(&self) -> bool {
         let by_slots =

@@ -3,11 +3,15 @@
 
 use std::{cell::LazyCell, collections::HashMap, ops::Range, sync::Arc};
 
-use heapattach_abi::{form::Form, kind::HookKind};
+use heapattach_abi::{
+    form::{Asks, Form},
+    kind::HookKind,
+};
 
 use crate::module::{self, build::Build, sizer::Sizer};
 use crate::{
     hook::survey::{Survey, mapping_of},
+    scripts,
     trace::target::Target,
 };
 use heapattach_entry::{
@@ -57,6 +61,8 @@ pub struct Wishes {
     pub pages: bool,
     /// Functions that the user named.
     pub asked: UserHooks,
+    /// Frames of scripts.
+    pub scripts: scripts::Wish,
 }
 
 /// How to hook one function.
@@ -182,6 +188,11 @@ impl PlannedHook {
         };
     }
 
+    /// Whether it changes who may read pages, and nothing else that is told.
+    fn is_of_rights(&self) -> bool {
+        self.function().form.asks == Asks::Rights
+    }
+
     /// Whether it has a hook of its own.
     pub fn is_hooked(&self) -> bool {
         matches!(self.way, Way::Entry(_) | Way::Slots { .. })
@@ -201,12 +212,15 @@ pub fn plan(
     target: &Target,
     survey: &Survey,
     maps: &[Mapping<'_>],
-    Wishes { mode, pages, asked }: Wishes,
+    Wishes { mode, pages, asked, scripts }: Wishes,
     known: impl Fn(RemoteAddr) -> bool,
 ) -> Vec<PlannedHook> {
     let mut hooks = targets(target, survey, asked);
     hooks.retain(|hook| !known(hook.at));
     hooks.retain(|hook| pages || hook.names.iter().any(|f| f.family == Family::Heap));
+    if !watches_rights(target, survey, maps, (mode, scripts)) {
+        hooks.retain(|hook| !hook.is_of_rights());
+    }
     if mode == HookMode::Slots {
         // Operators may call malloc and free by slots of their own: which do, only their code tells.
         for hook in hooks.iter_mut() {
@@ -229,7 +243,21 @@ pub fn plan(
     }
     settle(&mut hooks);
     look_past(target, maps, &mut hooks);
+    // All calls of it, or none.
+    hooks.retain(|hook| !hook.is_of_rights() || matches!(hook.way, Way::Entry(_)));
     hooks
+}
+
+/// Whether it is to be known which pages may be read: where frames of scripts are read directly.
+fn watches_rights(
+    target: &Target,
+    survey: &Survey,
+    maps: &[Mapping<'_>],
+    (mode, scripts): (HookMode, scripts::Wish),
+) -> bool {
+    mode != HookMode::Slots
+        && scripts != scripts::Wish::Off
+        && scripts::recognise(survey, &target.memory, maps).is_some()
 }
 
 /// Finds functions that slots see only a part of the calls of. What is the C library's has no others:

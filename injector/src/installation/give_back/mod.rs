@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_abi::{region, row};
+use heapattach_abi::{control::REGION, copies::COPIES, region, row};
 use nix::errno::Errno;
 
 use crate::{
@@ -51,6 +51,9 @@ const ENOUGH: Duration = Duration::from_secs(60);
 
 /// How long a thread that came back from its vfork may be held while others are still in theirs.
 const VFORK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long threads may take to end a look of some hundred nanoseconds, which may have no processor.
+const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -190,10 +193,33 @@ fn attempt(
 ) -> Result<(), GiveBackError> {
     let gadget = vdso::syscall_gadget(target).map_err(|_| GiveBackError::Maps)?;
     shelter::look_ahead(target);
+    end_looks(target, home);
     let stop = Stopped::all(target)?;
     let result = attempt_stopped(&stop, home, undone, since, gadget, goal);
     undone.stops.push(stop.finish());
     result
+}
+
+/// Has the hooks read none of the target's pages directly any more, and waits for those that do: without hooks nothing
+/// says that a page goes.
+fn end_looks(target: &Target, home: &Home) {
+    let (memory, since) = (&target.memory, Instant::now());
+    let at = |offset: usize| home.region().offset(offset as u64);
+    // What a fork copied of a home reads zero there: the region is that of the parent.
+    let is_own = memory.word(home.control().offset(REGION as u64)).is_ok_and(|region| region != 0);
+    if !is_own || !memory.word(at(region::LOOKS_USED)).is_ok_and(|used| used != 0) {
+        return;
+    }
+    if memory.write_word(at(region::NOTHING_DIRECT), region::AT_END).is_err() {
+        return;
+    }
+    let are_some = || {
+        let looks = memory.read_vec(at(region::LOOKS_AT), COPIES * 8);
+        looks.is_ok_and(|looks| looks.iter().any(|byte| *byte != 0))
+    };
+    while are_some() && since.elapsed() < LOOK_PATIENCE {
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }
 
 /// The same within a stop that the caller made.

@@ -1,0 +1,252 @@
+//! Pages of the program's that the kernel said are there: what is in them is read directly from then on, until the program
+//! makes a call by which they may go. Each such call is hooked where this is done ([`Order::Direct`]).
+//!
+//! Who looks says so, then asks whether pages go just now; who makes such a call says so, then waits for those who look.
+//! So one of the two knows of the other: as long as pages go, no look that begins reads directly, and none that began
+//! before is left. What is remembered of the pages is cleared then.
+
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+
+use heapattach_abi::{
+    control,
+    copies::{COPIES, COPY_BYTES, PROOFS, PROVEN},
+    python::{ORDERS_AT, Order},
+    region,
+};
+
+use crate::{arch, cells::Cells, shared_word::Place};
+
+const PAGE_BITS: u32 = 12;
+/// What was not there is asked for again after so many calls by which pages came, wherever these were.
+const CAME_BITS: u32 = 6;
+/// How often is looked whether others still look: at first at once, then with a nap before each, which is a second in all.
+/// A look takes some hundred nanoseconds, but who looks may have no processor.
+const PATIENCE: u32 = 20_000;
+const AWAKE: u32 = 10_000;
+/// Nanoseconds of a nap.
+const NAP: u64 = 100_000;
+
+/// What is remembered of pages in one buffer: for each the page, and what it is. Nothing the program writes over all
+/// of it says that a page is there.
+pub(crate) struct ProvenPages {
+    table: Place,
+    /// Where the thread says that it looks.
+    look: Place,
+    /// What a page is that was not there; 0: nothing is remembered, and all is copied.
+    absent: u64,
+    /// All ones, unless all is copied for a while.
+    trusted: u64,
+}
+
+impl ProvenPages {
+    /// Nothing is remembered.
+    pub(crate) fn none(copy: Place) -> Self {
+        let mut pages = Self { table: copy.at(PROVEN), look: copy, absent: 0, trusted: 0 };
+        // Not constants side by side, which vector registers would do.
+        pages.trusted = pages.absent.wrapping_sub(copy.at(PROVEN).address() & 1);
+        pages
+    }
+
+    /// What is remembered, unless pages go just now.
+    #[inline(always)]
+    pub(crate) fn begin(cells: &Cells, copy: Place) -> Self {
+        let region = cells.region();
+        let mut pages = Self::none(copy);
+        if !is_on(cells) {
+            return pages;
+        }
+        let first = region.at(region::COPIES_AT).address();
+        let buffer = copy.address().wrapping_sub(first) as usize / COPY_BYTES;
+        let used = region.at(region::LOOKS_USED);
+        if used.get() <= buffer as u64 {
+            used.word().fetch_max(buffer as u64 + 1, SeqCst);
+        }
+        pages.look = region.at(region::LOOKS_AT + (buffer & (COPIES - 1)) * 8);
+        pages.look.word().swap(arch::thread_pointer(), SeqCst);
+        if region.at(region::PAGES_GO).word().load(SeqCst) != 0 || !is_on(cells) {
+            pages.look.word().store(0, Release);
+            return pages;
+        }
+        pages.absent = region.at(region::PAGES_CAME).get() >> CAME_BITS << 1 | 1;
+        pages.trusted = u64::MAX;
+        pages
+    }
+
+    /// The look is over.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        if self.absent != 0 {
+            self.look.word().store(0, Release);
+        }
+    }
+
+    /// An aligned word, if it is known that its page is there.
+    #[inline(always)]
+    pub(crate) fn load(&self, at: u64) -> Option<u64> {
+        (at & 7 == 0 && self.holds(at)).then(|| arch::read(at))
+    }
+
+    /// Whether it is known that the page of a place is there.
+    #[inline(always)]
+    pub(crate) fn holds(&self, at: u64) -> bool {
+        let page = at >> PAGE_BITS;
+        let proof = self.proof(page);
+        // The second one is not where nothing is trusted.
+        proof.get() == page && proof.at(8).get() & self.trusted == !page
+    }
+
+    /// Whether it is known that it is not.
+    #[inline(never)]
+    pub(crate) fn lacks(&self, at: u64) -> bool {
+        let page = at >> PAGE_BITS;
+        let proof = self.proof(page);
+        self.absent != 0 && proof.get() == page && proof.at(8).get() == self.absent
+    }
+
+    /// The kernel said whether the page of a place is there.
+    #[inline(never)]
+    pub(crate) fn note(&self, at: u64, is_there: bool) {
+        if self.absent != 0 {
+            let page = at >> PAGE_BITS;
+            let proof = self.proof(page);
+            proof.at(8).set(0);
+            proof.set(page);
+            proof.at(8).set(if is_there { !page } else { self.absent });
+        }
+    }
+
+    /// Whether what is there is read directly.
+    #[inline(always)]
+    pub(crate) fn is_direct(&self) -> bool {
+        self.trusted != 0
+    }
+
+    /// Has all of it copied from here on, or no more.
+    pub(crate) fn trust(&mut self, is_trusted: bool) {
+        self.trusted = if is_trusted && self.absent != 0 { u64::MAX } else { 0 };
+    }
+
+    #[inline(always)]
+    fn proof(&self, page: u64) -> Place {
+        proof(self.table, page)
+    }
+}
+
+/// Before a call by which these pages may go: they are to be copied from now on.
+#[cold]
+#[inline(never)]
+pub(crate) fn go(cells: &Cells, start: u64, end: u64) {
+    let region = cells.region();
+    region.at(region::PAGES_GO).word().fetch_add(1, SeqCst);
+    wait_for_looks(cells);
+    for buffer in 0..used(region) {
+        clear(region, buffer, start, end);
+    }
+}
+
+/// Waits until no other thread reads directly that does now. Who begins later knows better: pages go, or hooks are off.
+#[cold]
+#[inline(never)]
+pub(crate) fn wait_for_looks(cells: &Cells) {
+    let region = cells.region();
+    let own = arch::thread_pointer();
+    let may_sleep = cells.control().at(control::YIELD_MASK).half().load(Relaxed) != 0;
+    // Who was ended in the middle is waited for once.
+    let is_known = region.at(region::NOTHING_DIRECT).get() == region::IN_VAIN;
+    let mut patience = if is_known { AWAKE } else { PATIENCE };
+    let used = used(region);
+    let mut buffer = 0;
+    while buffer < used {
+        let thread = region.at(region::LOOKS_AT + buffer * 8).word().load(SeqCst);
+        // A signal handler cannot wait for what it interrupted.
+        if thread == 0 || thread == own || patience == 0 {
+            buffer += 1;
+            continue;
+        }
+        patience -= 1;
+        if patience == 0 && !is_known {
+            region.at(region::NOTHING_DIRECT).set(region::IN_VAIN);
+        }
+        wait(may_sleep, patience);
+    }
+}
+
+/// Once more, at the latest when the next nap is over.
+#[inline(never)]
+fn wait(may_sleep: bool, patience: u32) {
+    if patience > PATIENCE - AWAKE {
+        arch::pause();
+    } else if may_sleep {
+        arch::sleep(NAP);
+    } else {
+        for _ in 0..AWAKE {
+            arch::pause();
+        }
+    }
+}
+
+/// After it.
+#[cold]
+#[inline(never)]
+pub(crate) fn went(cells: &Cells) {
+    if cells.is_at_home() {
+        cells.region().at(region::PAGES_GO).word().fetch_sub(1, SeqCst);
+    }
+}
+
+/// After a call by which these pages may have come.
+#[inline(never)]
+pub(crate) fn came(cells: &Cells, start: u64, end: u64) {
+    if !are_asked_for(cells) {
+        return;
+    }
+    let region = cells.region();
+    region.at(region::PAGES_CAME).word().fetch_add(1, SeqCst);
+    for buffer in 0..used(region) {
+        clear(region, buffer, start, end);
+    }
+}
+
+/// Whether pages may be read directly. They are not where we are not at home: that page reads zero there.
+pub(crate) fn are_asked_for(cells: &Cells) -> bool {
+    cells.control().at(ORDERS_AT + Order::Direct as usize).get() != 0
+}
+
+/// Whether they are.
+fn is_on(cells: &Cells) -> bool {
+    let is_off = cells.region().at(region::NOTHING_DIRECT).get() != 0;
+    are_asked_for(cells) && !is_off && cells.is_enabled()
+}
+
+/// How many buffers have something in them.
+fn used(region: Place) -> usize {
+    (region.at(region::LOOKS_USED).word().load(SeqCst) as usize).min(COPIES)
+}
+
+/// Forgets what is known of pages in a buffer.
+#[inline(never)]
+fn clear(region: Place, buffer: usize, start: u64, end: u64) {
+    if start >= end {
+        return;
+    }
+    let table = region.at(region::COPIES_AT + buffer * COPY_BYTES + PROVEN);
+    let (first, last) = (start >> PAGE_BITS, (end - 1) >> PAGE_BITS);
+    let pages = last.wrapping_sub(first).saturating_add(1).min(PROOFS as u64);
+    for number in 0..pages {
+        // Of more pages than there is room for, any.
+        let one = match pages == PROOFS as u64 {
+            true => table.at(number as usize * 16),
+            false => proof(table, first + number),
+        };
+        if one.get().wrapping_sub(first) <= last.wrapping_sub(first) {
+            one.at(8).set(0);
+        }
+    }
+}
+
+/// Where a page is remembered.
+#[inline(always)]
+fn proof(table: Place, page: u64) -> Place {
+    const BITS: u32 = (PROOFS as u64).trailing_zeros();
+    table.at(((page ^ page >> BITS) as usize & (PROOFS - 1)) * 16)
+}
