@@ -61,6 +61,34 @@ impl KeptPages {
         if self.copied(0, 1) == Some(length) { length } else { 0 }
     }
 
+    /// Copies words of so many places, which lie as the kernel takes them, and which may lead anywhere: these are not read
+    /// directly. Answers how many are there before one that is not.
+    pub(crate) fn copy_words(&mut self, to: Place, places: Place, count: usize) -> usize {
+        self.vector(0, to.address(), 8 * count as u64);
+        let Some(left) = self.looks.checked_sub(1) else { return 0 };
+        self.looks = left;
+        let vectors = self.copy.at(VECTORS).address();
+        let copied = self.call((vectors, 1), (places.address(), count as u64));
+        (copied as usize / 8).min(count)
+    }
+
+    /// A call of the kernel; answers how many bytes it copied.
+    #[inline(never)]
+    fn call(&self, vectors: (u64, u64), sources: (u64, u64)) -> u64 {
+        self.calls.word().fetch_add(1, Relaxed);
+        arch::copy_memory(self.process, vectors, sources).max(0) as u64
+    }
+
+    /// Whether it is known of a place that nothing is there.
+    pub(crate) fn lacks(&self, at: u64) -> bool {
+        self.proven.lacks(at)
+    }
+
+    /// Nothing is there.
+    pub(crate) fn note_absent(&self, at: u64) {
+        self.proven.note(at, false);
+    }
+
     /// As many looks as at first.
     pub(crate) fn begin_again(&mut self) {
         self.looks = LOOKS;
@@ -68,7 +96,7 @@ impl KeptPages {
 
     /// An aligned word, if its page is kept.
     #[inline(never)]
-    pub(crate) fn kept(&self, at: u64) -> Option<u64> {
+    pub(crate) fn kept(&mut self, at: u64) -> Option<u64> {
         if self.proven.is_direct() {
             return self.proven.load(at);
         }
@@ -249,9 +277,7 @@ impl KeptPages {
         let vectors = self.copy.at(VECTORS + first * 16).address();
         let sources = self.copy.at(VECTORS + (BATCH + first) * 16).address();
         let count = count as u64;
-        self.calls.word().fetch_add(1, Relaxed);
-        let copied = arch::copy_memory(self.process, (vectors, count), (sources, count));
-        Some(copied.max(0) as u64)
+        Some(self.call((vectors, count), (sources, count)))
     }
 }
 

@@ -1,21 +1,25 @@
 //! Memory of the target's own that may not be mapped: read through the kernel, which says so
 //! instead of faulting ([`crate::kept_pages`]). The thread is in a call of the program's meanwhile.
 
-use core::sync::atomic::Ordering::Release;
-
 use heapattach_abi::{
-    copies::{ASIDE, BUSY, COPY_BYTES, GATHERED, GATHERED_COUNT, WANTED, WANTED_COUNT, WORDS},
+    copies::{ASIDE, COPY_BYTES, GATHERED, GATHERED_COUNT, WANTED, WANTED_COUNT, WORDS},
     python::{ORDERS_AT, Order},
 };
 
 use crate::{
-    bounds, cells::Cells, kept_pages::KeptPages, proven_pages::ProvenPages, readable::Span,
-    row::Row, shared_word::Place,
+    bounds,
+    cells::Cells,
+    kept_pages::KeptPages,
+    proven_pages::ProvenPages,
+    readable::{self, Span},
+    row::Row,
+    shared_word::Place,
 };
 
 /// A reader of far memory. The stack that the thread stands on is read directly.
 pub(crate) struct Far {
     copy: Place,
+    region: Place,
     span: Span,
     pages: KeptPages,
 }
@@ -28,7 +32,7 @@ impl Far {
         let process = cells.control().at(ORDERS_AT + Order::Process as usize).get();
         let proven = ProvenPages::begin(cells, copy);
         let pages = KeptPages::none(copy, process, proven, cells.region());
-        Self { copy, span: Span::new(pointer, ceiling), pages }
+        Self { copy, region: cells.region(), span: Span::new(pointer, ceiling), pages }
     }
 
     /// With such a buffer, for a thread of a process; nothing is read directly.
@@ -36,7 +40,7 @@ impl Far {
         // Nothing lies between these two; nor are they constants, which vector registers would do.
         let span = Span::new(copy.address(), copy.address());
         let pages = KeptPages::none(copy, u64::from(process), ProvenPages::none(copy), region);
-        Self { copy, span, pages }
+        Self { copy, region, span, pages }
     }
 
     /// An aligned word.
@@ -48,6 +52,21 @@ impl Far {
             return Some(word);
         }
         self.load_alone(at)
+    }
+
+    /// The same; of what lies together, at once.
+    #[inline(always)]
+    pub(crate) fn load_near(&mut self, at: u64) -> Option<u64> {
+        match self.pages.proven().load_near(at) {
+            Some(word) => Some(word),
+            None => self.load(at),
+        }
+    }
+
+    /// Whether it is known that the page of a place is there.
+    #[inline(always)]
+    pub(crate) fn holds(&mut self, at: u64) -> bool {
+        self.pages.proven().holds(at)
     }
 
     /// A word of the stack that the thread stands on.
@@ -139,6 +158,25 @@ impl Far {
         done
     }
 
+    /// Copies a word of each of the first places noted, wherever they may lead, one behind the other, from this one of those
+    /// gathered on; answers how many there are before one that is not there.
+    #[inline(never)]
+    pub(crate) fn gather_words(&mut self, to: usize, places: usize) -> usize {
+        let first = self.copy.at(WANTED);
+        let mut known = 0;
+        while known < places && !self.pages.lacks(first.at(known * 16).get()) {
+            known += 1;
+        }
+        if known == 0 {
+            return 0;
+        }
+        let copied = self.pages.copy_words(self.copy.at(GATHERED + to * 8), first, known);
+        if copied < known {
+            self.pages.note_absent(first.at(copied * 16).get());
+        }
+        copied
+    }
+
     /// A word of a place; those of the next places are copied with it.
     #[inline(always)]
     fn wanted_word(&mut self, at: u64, number: usize, places: usize) -> Option<u64> {
@@ -223,7 +261,6 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        self.pages.proven().end();
-        self.copy.at(BUSY).word().store(0, Release);
+        readable::give_back(self.region, self.copy);
     }
 }

@@ -5,7 +5,7 @@
 //! So one of the two knows of the other: as long as pages go, no look that begins reads directly, and none that began
 //! before is left. What is remembered of the pages is cleared then.
 
-use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heapattach_abi::{
     control,
@@ -14,7 +14,7 @@ use heapattach_abi::{
     region,
 };
 
-use crate::{arch, cells::Cells, shared_word::Place};
+use crate::{arch, cells::Cells, readable, shared_word::Place};
 
 const PAGE_BITS: u32 = 12;
 /// What was not there is asked for again after so many calls by which pages came, wherever these were.
@@ -30,8 +30,8 @@ const NAP: u64 = 100_000;
 /// of it says that a page is there.
 pub(crate) struct ProvenPages {
     table: Place,
-    /// Where the thread says that it looks.
-    look: Place,
+    /// The page that was last found to be there.
+    last: u64,
     /// What a page is that was not there; 0: nothing is remembered, and all is copied.
     absent: u64,
     /// All ones, unless all is copied for a while.
@@ -41,7 +41,7 @@ pub(crate) struct ProvenPages {
 impl ProvenPages {
     /// Nothing is remembered.
     pub(crate) fn none(copy: Place) -> Self {
-        let mut pages = Self { table: copy.at(PROVEN), look: copy, absent: 0, trusted: 0 };
+        let mut pages = Self { table: copy.at(PROVEN), last: u64::MAX, absent: 0, trusted: 0 };
         // Not constants side by side, which vector registers would do.
         pages.trusted = pages.absent.wrapping_sub(copy.at(PROVEN).address() & 1);
         pages
@@ -55,16 +55,13 @@ impl ProvenPages {
         if !is_on(cells) {
             return pages;
         }
-        let first = region.at(region::COPIES_AT).address();
-        let buffer = copy.address().wrapping_sub(first) as usize / COPY_BYTES;
+        let number = readable::number_of(region, copy) as u64;
         let used = region.at(region::LOOKS_USED);
-        if used.get() <= buffer as u64 {
-            used.word().fetch_max(buffer as u64 + 1, SeqCst);
+        if used.get() <= number {
+            used.word().fetch_max(number + 1, SeqCst);
         }
-        pages.look = region.at(region::LOOKS_AT + (buffer & (COPIES - 1)) * 8);
-        pages.look.word().swap(arch::thread_pointer(), SeqCst);
+        // Since the buffer is ours, who takes pages away knows of us.
         if region.at(region::PAGES_GO).word().load(SeqCst) != 0 || !is_on(cells) {
-            pages.look.word().store(0, Release);
             return pages;
         }
         pages.absent = region.at(region::PAGES_CAME).get() >> CAME_BITS << 1 | 1;
@@ -72,18 +69,23 @@ impl ProvenPages {
         pages
     }
 
-    /// The look is over.
-    #[inline(always)]
-    pub(crate) fn end(&self) {
-        if self.absent != 0 {
-            self.look.word().store(0, Release);
-        }
-    }
-
     /// An aligned word, if it is known that its page is there.
     #[inline(always)]
-    pub(crate) fn load(&self, at: u64) -> Option<u64> {
-        (at & 7 == 0 && self.holds(at)).then(|| arch::read(at))
+    pub(crate) fn load(&mut self, at: u64) -> Option<u64> {
+        if let Some(word) = self.load_near(at) {
+            return Some(word);
+        }
+        if at & 7 != 0 || !self.holds(at) {
+            return None;
+        }
+        self.last = at >> PAGE_BITS;
+        Some(arch::read(at))
+    }
+
+    /// The same of the page that was last found to be there: as long as this look lasts, it is.
+    #[inline(always)]
+    pub(crate) fn load_near(&self, at: u64) -> Option<u64> {
+        (at & 7 == 0 && at >> PAGE_BITS == self.last).then(|| arch::read(at))
     }
 
     /// Whether it is known that the page of a place is there.
@@ -123,6 +125,7 @@ impl ProvenPages {
 
     /// Has all of it copied from here on, or no more.
     pub(crate) fn trust(&mut self, is_trusted: bool) {
+        self.last = u64::MAX;
         self.trusted = if is_trusted && self.absent != 0 { u64::MAX } else { 0 };
     }
 
@@ -139,9 +142,7 @@ pub(crate) fn go(cells: &Cells, start: u64, end: u64) {
     let region = cells.region();
     region.at(region::PAGES_GO).word().fetch_add(1, SeqCst);
     wait_for_looks(cells);
-    for buffer in 0..used(region) {
-        clear(region, buffer, start, end);
-    }
+    clear(region, start, end);
 }
 
 /// Waits until no other thread reads directly that does now. Who begins later knows better: pages go, or hooks are off.
@@ -202,9 +203,7 @@ pub(crate) fn came(cells: &Cells, start: u64, end: u64) {
     }
     let region = cells.region();
     region.at(region::PAGES_CAME).word().fetch_add(1, SeqCst);
-    for buffer in 0..used(region) {
-        clear(region, buffer, start, end);
-    }
+    clear(region, start, end);
 }
 
 /// Whether pages may be read directly. They are not where we are not at home: that page reads zero there.
@@ -223,24 +222,28 @@ fn used(region: Place) -> usize {
     (region.at(region::LOOKS_USED).word().load(SeqCst) as usize).min(COPIES)
 }
 
-/// Forgets what is known of pages in a buffer.
+/// Forgets what is known of pages.
 #[inline(never)]
-fn clear(region: Place, buffer: usize, start: u64, end: u64) {
+fn clear(region: Place, start: u64, end: u64) {
     if start >= end {
         return;
     }
-    let table = region.at(region::COPIES_AT + buffer * COPY_BYTES + PROVEN);
     let (first, last) = (start >> PAGE_BITS, (end - 1) >> PAGE_BITS);
-    let pages = last.wrapping_sub(first).saturating_add(1).min(PROOFS as u64);
-    for number in 0..pages {
-        // Of more pages than there is room for, any.
-        let one = match pages == PROOFS as u64 {
-            true => table.at(number as usize * 16),
-            false => proof(table, first + number),
-        };
-        if one.get().wrapping_sub(first) <= last.wrapping_sub(first) {
-            one.at(8).set(0);
+    // Of more pages than there is room for, any may be one.
+    let has_many = last - first >= PROOFS as u64;
+    let most = if has_many { PROOFS as u64 - 1 } else { last - first };
+    let mut table = region.at(region::COPIES_AT + PROVEN);
+    for _ in 0..used(region) {
+        for number in 0..=most {
+            let one = match has_many {
+                true => table.at(number as usize * 16),
+                false => proof(table, first + number),
+            };
+            if one.get().wrapping_sub(first) <= last - first {
+                one.at(8).set(0);
+            }
         }
+        table = table.at(COPY_BYTES);
     }
 }
 
@@ -248,5 +251,5 @@ fn clear(region: Place, buffer: usize, start: u64, end: u64) {
 #[inline(always)]
 fn proof(table: Place, page: u64) -> Place {
     const BITS: u32 = (PROOFS as u64).trailing_zeros();
-    table.at(((page ^ page >> BITS) as usize & (PROOFS - 1)) * 16)
+    table.at((page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize * 16)
 }

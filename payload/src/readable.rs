@@ -1,7 +1,7 @@
 //! Which words of a stack a walk may read, and how: directly what is certainly mapped; the rest, if
 //! the user wants it, by asking the kernel for a copy, which cannot fault.
 
-use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use heapattach_abi::{
     control,
@@ -112,24 +112,39 @@ impl Reach {
 impl Drop for Reach {
     fn drop(&mut self) {
         if let Some(copy) = self.copy {
-            copy.at(copies::BUSY).word().store(0, Release);
+            give_back(self.region, copy);
         }
     }
 }
 
 /// A buffer that no thread uses; none if there is none.
-#[cold]
 #[inline(never)]
 pub(crate) fn claim(region: Place) -> Option<Place> {
+    let own = arch::thread_pointer();
     for number in 0..COPIES {
-        let copy = region.at(region::COPIES_AT + number * COPY_BYTES);
-        let busy = copy.at(copies::BUSY).word();
-        if busy.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+        let user = region.at(region::LOOKS_AT + number * 8).word();
+        // Before all that is read by it ([`crate::proven_pages`]).
+        if user.compare_exchange(0, own, SeqCst, Relaxed).is_ok() {
+            let copy = region.at(region::COPIES_AT + number * COPY_BYTES);
             copy.at(copies::LENGTH).set(0);
             return Some(copy);
         }
     }
     None
+}
+
+/// It is used no more.
+#[inline(always)]
+pub(crate) fn give_back(region: Place, copy: Place) {
+    let number = number_of(region, copy);
+    region.at(region::LOOKS_AT + number * 8).word().store(0, Release);
+}
+
+/// Which buffer it is.
+#[inline(always)]
+pub(crate) fn number_of(region: Place, copy: Place) -> usize {
+    let first = region.at(region::COPIES_AT).address();
+    copy.address().wrapping_sub(first) as usize / COPY_BYTES & (COPIES - 1)
 }
 
 /// A word, out of the copy or of a new one: to the end of its page.

@@ -11,6 +11,7 @@ mod instructions;
 mod kernel;
 mod mapped;
 mod originals;
+mod pages_that_go;
 mod placed;
 mod records;
 mod registers;

@@ -11,6 +11,7 @@ use heapattach_abi::{
     form::Form,
     index::{BUCKETS, ENTRY_BYTES, INDEX_BYTES, PRIVATE_BYTES, PROBES},
     kind::{HookKind, MAX_HOOKS},
+    python::{ORDERS_AT, Order},
     region,
     ring::{self, Kind},
     row::{self, Count, ROW_BYTES, ROWS},
@@ -160,6 +161,11 @@ impl Placed {
         let bits = u64::from(self.ring_bits);
         self.private.set(control::RING_BITS, bits | u64::from(looks) << 32);
         self.private.set(control::MAY_COPY, u64::from(yield_mask) << 32);
+    }
+
+    /// Writes a word that the injector found out about an interpreter.
+    pub fn set_order(&self, order: Order, word: u64) {
+        self.private.set(ORDERS_AT + order as usize, word);
     }
 
     /// Switches them off.

@@ -1,8 +1,8 @@
-//! The machine that a program is made for, as the first bytes of its file state it.
+//! The machine that a program is made for, as the first bytes of a file of code for it state it.
 
 use crate::{arch, refusal::Refusal};
 
-/// So much of a file tells.
+/// So many bytes tell.
 pub(crate) const HEAD: usize = 20;
 
 const CLASS_AT: usize = 4;

@@ -8,8 +8,6 @@ pub(crate) mod machine;
 
 pub use kernel::OLDEST as OLDEST_KERNEL;
 
-use std::io::Read;
-
 use crate::{
     home::session_lock,
     preflight::denial::Facts,
@@ -65,7 +63,7 @@ pub fn open_with(pid: i32, force: bool, sessions: Sessions) -> Result<Target, Re
         let facts = Facts::of(pid, status.uid, own_capabilities());
         denial::explain(pid, &facts, errno)
     })?;
-    check_executable(&target)?;
+    check_machine(&target)?;
     check_seccomp(&target, &status, force)?;
     check_sessions(&target, sessions)?;
     Ok(target)
@@ -133,14 +131,18 @@ fn check_tracer(status: &Status, pid: i32) -> Result<(), Refusal> {
     ))
 }
 
-fn check_executable(target: &Target) -> Result<(), Refusal> {
-    let mut head = [0; machine::HEAD];
-    let read = target.process.open_program().map(|mut exe| exe.read_exact(&mut head));
-    // Gone or not ours to read: its memory will tell.
-    if !matches!(read, Ok(Ok(()))) {
+/// By what the kernel has put into its memory: the program's file may be on a disk that answers no more.
+fn check_machine(target: &Target) -> Result<(), Refusal> {
+    let text = target.process.read("maps").unwrap_or_default();
+    let maps = maps::parse(&text).unwrap_or_default();
+    let Some(vdso) = maps.iter().find(|mapping| mapping.label() == "[vdso]") else {
         return Ok(());
+    };
+    let mut head = [0; machine::HEAD];
+    match target.memory.read(vdso.range.start, &mut head) {
+        Ok(()) => machine::check(&head),
+        Err(_) => Ok(()),
     }
-    machine::check(&head)
 }
 
 fn check_seccomp(target: &Target, status: &Status, force: bool) -> Result<(), Refusal> {

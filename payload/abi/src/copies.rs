@@ -2,12 +2,10 @@
 
 /// Buffers; a walk that finds none free does without.
 pub const COPIES: usize = 64;
-/// Offset of the word that says a buffer is in use.
-pub const BUSY: usize = 0;
 /// Offset of the address that its bytes were copied from.
-pub const FROM: usize = 8;
+pub const FROM: usize = 0;
 /// Offset of their number.
-pub const LENGTH: usize = 16;
+pub const LENGTH: usize = 8;
 /// Places for pages of other memory that a look keeps.
 pub const PAGES: usize = 64;
 /// Pages that are copied with one call, at most.

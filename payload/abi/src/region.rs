@@ -91,11 +91,11 @@ pub const IN_VAIN: u64 = 1;
 pub const AT_END: u64 = 2;
 /// Offset of the end of the heap that was last asked for by brk; 0 before the first.
 pub const LAST_BREAK: usize = 728;
-/// Offset of the number of buffers for copies by which pages were read directly.
+/// Offset of the number of buffers for copies that were used to read pages directly.
 pub const LOOKS_USED: usize = 736;
 /// Offset of the number of calls of the kernel by which memory of the program's was copied for frames of scripts.
 pub const COPYING_CALLS: usize = 744;
-/// Offset of the threads that read directly just now, or 0: one for each buffer for copies.
+/// Offset of the threads that use a buffer for copies just now, or 0: one for each. They may read directly.
 pub const LOOKS_AT: usize = 1024;
 
 /// From here on addresses are not a program's.

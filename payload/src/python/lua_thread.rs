@@ -42,10 +42,7 @@ impl Python {
                 self.far.want(number - next, kind, 8);
             }
             let left = until - next;
-            // Not all of these words lead to what is certainly not to go.
-            self.far.trust(false);
-            let there = next + self.far.gather(next, left, left as u64 * 8) as usize / 8;
-            self.far.trust(true);
+            let there = next + self.far.gather_words(next, left);
             for number in next..there {
                 let is_thread = self.far.gathered(number) & self.order(Order::Foreign) == THREAD;
                 let state = self.far.aside(number).get();

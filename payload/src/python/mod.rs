@@ -4,6 +4,7 @@
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
 
 mod copies;
+mod cpython;
 mod java;
 mod lua;
 mod lua_thread;
@@ -25,12 +26,11 @@ use heapattach_abi::{
 use ruby::Seen;
 
 use crate::{
-    arch, cells::Cells, frame::Frame, kept_pages, probed_read::Far, readable, row::Row,
-    shared_word::Place, stack_store,
+    cells::Cells, frame::Frame, probed_read::Far, readable, row::Row, shared_word::Place,
+    stack_store,
 };
 
-/// Interpreters, and threads of each, that are looked at for the one of this thread.
-const INTERPRETERS: usize = 16;
+/// Threads that are looked at for this one.
 const THREADS: usize = 4096;
 /// Records of a thread that is in no Python between two looks, at most.
 const LONGEST_WAIT: u64 = 1 << 6;
@@ -121,13 +121,24 @@ struct Telling {
 
 impl Telling {
     /// One frame.
+    #[inline(never)]
     fn tell(&mut self, python: &mut Python, word: u64) {
-        if !self.is_stored {
-            let identity = if self.tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
-            self.hash = stacks::hash_step(stacks::hash_step(self.hash, word), identity);
-            self.frames += 1;
-            return;
+        self.tell_at_once(python, word);
+    }
+
+    /// The same without a call.
+    #[inline(always)]
+    fn tell_at_once(&mut self, python: &mut Python, word: u64) {
+        if self.is_stored {
+            return self.store(python, word);
         }
+        let identity = if self.tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
+        self.hash = stacks::hash_step(stacks::hash_step(self.hash, word), identity);
+        self.frames += 1;
+    }
+
+    #[inline(never)]
+    fn store(&mut self, python: &mut Python, word: u64) {
         self.words = self.words.at(8);
         python.far.begin_again();
         let copied = python.copied(self.region, word);
@@ -192,91 +203,13 @@ impl Python {
             let said = self.order(Order::Runtime).wrapping_add(self.order(Order::Current));
             return self.far.load_alone(said).filter(|&frame| frame != 0);
         }
-        let (known, page) = (row.field(row::PYTHON_STATE), row.field(row::PYTHON_PAGE));
-        if known.get() != 0 && self.is_own(known.get(), page.get()) {
-            let frame = self.current()?;
-            if frame != 0 {
-                page.set(kept_pages::page_of(frame));
-                return Some(frame);
-            }
-        }
-        // It has none, or another one by now: extensions make one for each call into Python.
-        if !is_due(row, LONGEST_WAIT) {
-            return None;
-        }
-        known.set(0);
-        let state = self.find()?;
-        known.set(state);
-        if !self.is_own(state, 0) {
-            return None;
-        }
-        let frame = self.current()?;
-        (frame != 0).then(|| {
-            row.field(row::PYTHON_WAIT).set(0);
-            frame
-        })
+        self.innermost_of_cpython(row)
     }
 
     /// Whether the interpreter has one thread, whose innermost frame is said in its global state. Of
     /// other threads the reader knows by their native frames that they run no script.
     fn has_one_thread(&self) -> bool {
         self.order(Order::Line) != 0
-    }
-
-    /// Whether this is the state of this thread; `page` is where its frame may be.
-    #[inline(never)]
-    fn is_own(&mut self, state: u64, page: u64) -> bool {
-        let pointer = state.wrapping_add(self.order(Order::ThreadPointer));
-        let current = state.wrapping_add(self.order(Order::Current));
-        let page = if page == 0 { current } else { page };
-        self.far.look_ahead(pointer, current, page, page);
-        let is_there = self.far.load_four(pointer, current, pointer, current).is_some();
-        is_there && self.far.first() == arch::thread_pointer()
-    }
-
-    /// The innermost frame of the state that was just looked at; 0 if there is none.
-    fn current(&mut self) -> Option<u64> {
-        match self.order(Order::CurrentIn) {
-            0 => Some(self.far.second()),
-            inside => self.far.load(self.far.second().wrapping_add(inside - 1)),
-        }
-    }
-
-    /// Looks for the state of this thread.
-    #[inline(never)]
-    fn find(&mut self) -> Option<u64> {
-        // Other threads end meanwhile.
-        self.far.trust(false);
-        let found = self.find_among_all();
-        self.far.trust(true);
-        found
-    }
-
-    #[inline(never)]
-    fn find_among_all(&mut self) -> Option<u64> {
-        let own = arch::thread_pointer();
-        let first = self.order(Order::Runtime).wrapping_add(self.order(Order::Interpreters));
-        let mut interpreter = self.far.load_alone(first)?;
-        for _ in 0..INTERPRETERS {
-            if interpreter == 0 {
-                return None;
-            }
-            let mut state =
-                self.far.load_alone(interpreter.wrapping_add(self.order(Order::Threads)))?;
-            for _ in 0..THREADS {
-                if state == 0 {
-                    break;
-                }
-                if self.far.load(state.wrapping_add(self.order(Order::ThreadPointer)))? == own {
-                    return Some(state);
-                }
-                state = self.far.load(state.wrapping_add(self.order(Order::NextThread)))?;
-            }
-            interpreter = self
-                .far
-                .load_alone(interpreter.wrapping_add(self.order(Order::NextInterpreter)))?;
-        }
-        None
     }
 
     /// Tells so many frames from the innermost one on, as words; answers why there are no more.
@@ -299,6 +232,21 @@ impl Python {
         if self.is_perl() {
             return self.each_of_perl(innermost, most, telling);
         }
+        if self.is_ruby() || self.has_one_thread() {
+            return self.each_by(innermost, most, telling, Self::see);
+        }
+        self.each_by(innermost, most, telling, Self::see_cpython)
+    }
+
+    /// The same by looks at frames.
+    #[inline(always)]
+    fn each_by(
+        &mut self,
+        innermost: u64,
+        most: usize,
+        telling: &mut Telling,
+        see: impl Fn(&mut Self, u64) -> Option<Seen>,
+    ) -> u8 {
         let least_mark = self.order(Order::LeastMark);
         // The last one is told when it is known whether it is the outermost of its loop.
         let (mut held, mut told, mut frame) = (0, 0, innermost);
@@ -307,12 +255,12 @@ impl Python {
             if frame == 0 || told == most {
                 break;
             }
-            let Some(Seen { mark, word, previous }) = self.see(frame) else { break };
+            let Some(Seen { mark, word, previous }) = see(self, frame) else { break };
             frame = previous;
             let is_mark = least_mark != 0 && mark >= least_mark;
             if held != 0 {
                 self.told = held_seen;
-                telling.tell(self, if is_mark { python::outermost(held) } else { held });
+                telling.tell_at_once(self, if is_mark { python::outermost(held) } else { held });
                 held = 0;
                 told += 1;
             }
@@ -330,36 +278,21 @@ impl Python {
         if frame == 0 && held == 0 { python::END } else { python::END_CUT }
     }
 
-    /// A look at a frame.
-    fn see(&mut self, frame: u64) -> Option<Seen> {
-        if self.is_ruby() {
-            return self.see_ruby(frame);
-        }
-        if self.has_one_thread() {
-            return self.see_php(frame);
-        }
-        let (mark, word) = (self.mark(frame)?, self.word(frame)?);
-        Some(Seen { mark, word, previous: self.load(frame, Order::Previous)? })
-    }
-
-    /// A frame as a word; 0 if it runs no script.
-    #[inline(never)]
-    fn word(&mut self, frame: u64) -> Option<u64> {
-        // The lowest bits say who else refers to it.
-        let code = self.load(frame, Order::Code)? & !7;
-        let first = code.wrapping_add(self.order(Order::Instructions));
-        let instruction = self.load(frame, Order::Instruction)?.wrapping_sub(first) >> 1;
-        Some(python::pack(code, instruction))
-    }
-
     /// What a frame is.
+    #[inline(never)]
     fn mark(&mut self, frame: u64) -> Option<u64> {
         let at = frame.wrapping_add(self.order(Order::Mark));
         Some(self.far.load(at & !7)? >> ((at & 7) * 8) & self.order(Order::MarkMask))
     }
 
+    #[inline(never)]
     fn load(&mut self, at: u64, order: Order) -> Option<u64> {
         self.far.load(at.wrapping_add(self.order(order)))
+    }
+
+    /// A look at a frame of Ruby or PHP.
+    fn see(&mut self, frame: u64) -> Option<Seen> {
+        if self.is_ruby() { self.see_ruby(frame) } else { self.see_php(frame) }
     }
 }
 
