@@ -163,18 +163,16 @@ impl Far {
     #[inline(never)]
     pub(crate) fn gather_words(&mut self, to: usize, places: usize) -> usize {
         let first = self.copy.at(WANTED);
-        let mut known = 0;
-        while known < places && !self.pages.lacks(first.at(known * 16).get()) {
-            known += 1;
-        }
-        if known == 0 {
-            return 0;
-        }
-        let copied = self.pages.copy_words(self.copy.at(GATHERED + to * 8), first, known);
-        if copied < known {
+        let copied = self.pages.copy_words(self.copy.at(GATHERED + to * 8), first, places);
+        if copied < places {
             self.pages.note_absent(first.at(copied * 16).get());
         }
         copied
+    }
+
+    /// Whether it is known of a place that nothing is there.
+    pub(crate) fn lacks(&self, at: u64) -> bool {
+        self.pages.lacks(at)
     }
 
     /// A word of a place; those of the next places are copied with it.

@@ -93,6 +93,9 @@ impl Python {
                 return wanted;
             }
         }
+        if self.far.lacks(word.wrapping_add(KIND_AT)) {
+            return wanted;
+        }
         self.far.aside(wanted).set(word);
         wanted + 1
     }

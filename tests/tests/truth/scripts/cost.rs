@@ -1,15 +1,16 @@
 //! What it costs a program in a language of scripts that its heap is sampled, and its frames read.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use heapattach_tests::{
     attached::Attached,
-    command::Hooks,
+    command::{Heapattach, Hooks},
     compile::{fixture, is_there},
     fixture::{Fixture, Launch},
     real,
     skip::skip,
 };
+use serde_json::Value;
 
 const ROUNDS: usize = 12;
 /// Steps of a program between two looks at its processor time.
@@ -83,6 +84,46 @@ fn what_samples_cost_programs_of_scripts() {
         }
         let what = format!("{script} {value}");
         println!("{what:20} {:8.0} {:8.3} {:8.3}", median(plain), median(sampled), median(native));
+        fixture.finish();
+    }
+}
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Programs, and how many calls of the kernel there may be for a hundred blocks.
+const DIRECT: [(&str, &str, (&str, &str), u32); 7] = [
+    ("python3", "python_load.py", ("PYTHONMALLOC", "malloc"), 5),
+    ("php", "php_load.php", ("USE_ZEND_ALLOC", "0"), 5),
+    ("ruby", "ruby_load.rb", ("RUBYOPT", ""), 5),
+    ("perl", "perl_load.pl", ("PERL_UNICODE", ""), 5),
+    // Which of its threads runs nothing says: words of the native stack are copied.
+    ("lua5.4", "lua_load.lua", ("LUA_PATH", ";;"), 150),
+    ("java", "JavaLoad.java", ("JDK_JAVA_OPTIONS", "-Xmx256m"), 5),
+    ("node", "javascript_load.js", ("NODE_OPTIONS", ""), 5),
+];
+
+/// What is known to be there is read directly: by every call that takes pages away it is known what is not.
+#[test]
+fn frames_of_scripts_are_read_without_the_kernel() {
+    let python = real::python().unwrap_or_default();
+    for (program, script, (name, value), most) in DIRECT {
+        let program = if program == "python3" { &*python } else { Path::new(program) };
+        if !is_there(&program.to_string_lossy()) {
+            skip(script, "apt-get install python3 php-cli ruby perl lua5.4 default-jdk-headless");
+            continue;
+        }
+        let launch = Launch::program(program).arg(fixture(script)).env(name, value);
+        let mut fixture = launch.start();
+        fixture.advance(3);
+        let command = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
+        let outcome = command.arg("--no-record").arg("--all").run().expect(0);
+        let told: Value = serde_json::from_str(&outcome.stdout).expect("a report");
+        let calls = told["stacks"]["copying_calls"].as_u64().expect("a number");
+        let blocks = told["heap"]["allocated"]["blocks"]["value"].as_f64().expect("a number");
+        println!("{script}: {calls} calls of the kernel for {blocks} blocks");
+        assert!(blocks > 1000.0, "{script}: {blocks}");
+        let calls = u32::try_from(calls).map_or(f64::MAX, f64::from);
+        assert!(calls * 100.0 <= blocks * f64::from(most), "{script}: {calls} for {blocks}");
         fixture.finish();
     }
 }
