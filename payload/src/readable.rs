@@ -144,7 +144,7 @@ pub(crate) fn give_back(region: Place, copy: Place) {
 #[inline(always)]
 pub(crate) fn number_of(region: Place, copy: Place) -> usize {
     let first = region.at(region::COPIES_AT).address();
-    copy.address().wrapping_sub(first) as usize / COPY_BYTES & (COPIES - 1)
+    (copy.address().wrapping_sub(first) as usize / COPY_BYTES) & (COPIES - 1)
 }
 
 /// A word, out of the copy or of a new one: to the end of its page.
