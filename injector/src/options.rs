@@ -5,8 +5,12 @@ use std::time::Duration;
 use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::user_hooks::UserHooks;
 
-use crate::hook::plan::{HookMode, Wishes};
-use crate::scripts;
+use crate::hook::{
+    plan::{HookMode, Wishes},
+    survey::Survey,
+};
+use crate::{scripts, trace::target::Target};
+use heapattach_process::proc::maps::Mapping;
 
 /// The longest stop that is not asked for.
 const USUAL_STOP: Duration = Duration::from_secs(1);
@@ -101,8 +105,10 @@ impl Options {
         }
     }
 
-    /// What is to be hooked, and how.
-    pub(crate) fn wishes(&self) -> Wishes {
-        Wishes { mode: self.mode, pages: self.pages, asked: self.asked, scripts: self.python }
+    /// What is to be hooked, and how. Rights to pages are of interest where frames of scripts are read directly.
+    pub(crate) fn wishes(&self, survey: &Survey, target: &Target, maps: &[Mapping<'_>]) -> Wishes {
+        let has_scripts = || scripts::recognise(survey, &target.memory, maps).is_some();
+        let rights = self.python != scripts::Wish::Off && has_scripts();
+        Wishes { mode: self.mode, pages: self.pages, rights, asked: self.asked }
     }
 }

@@ -17,6 +17,8 @@ use heapattach_abi::{
 use crate::{arch, cells::Cells, readable, shared_word::Place};
 
 const PAGE_BITS: u32 = 12;
+/// So many pages share their places: a line of the processor's cache.
+const WAYS: usize = 4;
 /// What was not there is asked for again after so many calls by which pages came, wherever these were.
 const CAME_BITS: u32 = 6;
 /// How often is looked whether others still look: at first at once, then with a nap before each, which is a second in all.
@@ -89,32 +91,42 @@ impl ProvenPages {
     }
 
     /// Whether it is known that the page of a place is there.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn holds(&self, at: u64) -> bool {
         let page = at >> PAGE_BITS;
-        let proof = self.proof(page);
-        // The second one is not where nothing is trusted.
-        proof.get() == page && proof.at(8).get() & self.trusted == !page
+        // It is not that where nothing is trusted.
+        what_is(self.table, page) & self.trusted == !page
     }
 
     /// Whether it is known that it is not.
     #[inline(never)]
     pub(crate) fn lacks(&self, at: u64) -> bool {
-        let page = at >> PAGE_BITS;
-        let proof = self.proof(page);
-        self.absent != 0 && proof.get() == page && proof.at(8).get() == self.absent
+        self.absent != 0 && what_is(self.table, at >> PAGE_BITS) == self.absent
     }
 
     /// The kernel said whether the page of a place is there.
     #[inline(never)]
     pub(crate) fn note(&self, at: u64, is_there: bool) {
-        if self.absent != 0 {
-            let page = at >> PAGE_BITS;
-            let proof = self.proof(page);
-            proof.at(8).set(0);
-            proof.set(page);
-            proof.at(8).set(if is_there { !page } else { self.absent });
+        if self.absent == 0 {
+            return;
         }
+        let page = at >> PAGE_BITS;
+        let set = set_of(self.table, page);
+        let mut way = 0;
+        while way < WAYS - 1 && set.at(way * 16).get() != page {
+            way += 1;
+        }
+        // Those before it go one further, so that it comes first, and the oldest is gone.
+        while way > 0 {
+            let (from, to) = (set.at((way - 1) * 16), set.at(way * 16));
+            to.at(8).set(0);
+            to.set(from.get());
+            to.at(8).set(from.at(8).get());
+            way -= 1;
+        }
+        set.at(8).set(0);
+        set.set(page);
+        set.at(8).set(if is_there { !page } else { self.absent });
     }
 
     /// Whether what is there is read directly.
@@ -128,27 +140,28 @@ impl ProvenPages {
         self.last = u64::MAX;
         self.trusted = if is_trusted && self.absent != 0 { u64::MAX } else { 0 };
     }
-
-    #[inline(always)]
-    fn proof(&self, page: u64) -> Place {
-        proof(self.table, page)
-    }
 }
 
 /// Before a call by which these pages may go: they are to be copied from now on.
 #[cold]
 #[inline(never)]
 pub(crate) fn go(cells: &Cells, start: u64, end: u64) {
-    let region = cells.region();
-    region.at(region::PAGES_GO).word().fetch_add(1, SeqCst);
+    cells.region().at(region::PAGES_GO).word().fetch_add(1, SeqCst);
+    end_looks(cells, start, end);
+}
+
+/// The same where hooks are off: no look begins that reads directly.
+#[cold]
+#[inline(never)]
+pub(crate) fn end_looks(cells: &Cells, start: u64, end: u64) {
     wait_for_looks(cells);
-    clear(region, start, end);
+    clear(cells.region(), start, end);
 }
 
 /// Waits until no other thread reads directly that does now. Who begins later knows better: pages go, or hooks are off.
 #[cold]
 #[inline(never)]
-pub(crate) fn wait_for_looks(cells: &Cells) {
+fn wait_for_looks(cells: &Cells) {
     let region = cells.region();
     let own = arch::thread_pointer();
     let may_sleep = cells.control().at(control::YIELD_MASK).half().load(Relaxed) != 0;
@@ -235,21 +248,45 @@ fn clear(region: Place, start: u64, end: u64) {
     let mut table = region.at(region::COPIES_AT + PROVEN);
     for _ in 0..used(region) {
         for number in 0..=most {
-            let one = match has_many {
-                true => table.at(number as usize * 16),
-                false => proof(table, first + number),
-            };
-            if one.get().wrapping_sub(first) <= last - first {
-                one.at(8).set(0);
+            if has_many {
+                clear_one(table.at(number as usize * 16), first, last);
+                continue;
+            }
+            let set = set_of(table, first + number);
+            for way in 0..WAYS {
+                clear_one(set.at(way * 16), first, last);
             }
         }
         table = table.at(COPY_BYTES);
     }
 }
 
-/// Where a page is remembered.
+/// Forgets what a page is, if it is one of these.
+fn clear_one(proof: Place, first: u64, last: u64) {
+    if proof.get().wrapping_sub(first) <= last - first {
+        proof.at(8).set(0);
+    }
+}
+
+/// What is remembered of a page; 0 if nothing is.
 #[inline(always)]
-fn proof(table: Place, page: u64) -> Place {
-    const BITS: u32 = (PROOFS as u64).trailing_zeros();
-    table.at((page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize * 16)
+fn what_is(table: Place, page: u64) -> u64 {
+    let mut proof = set_of(table, page);
+    let mut left = WAYS;
+    while left > 0 {
+        if proof.get() == page {
+            return proof.at(8).get();
+        }
+        proof = proof.at(16);
+        left -= 1;
+    }
+    0
+}
+
+/// Where the first of a few pages is remembered of which this is one.
+#[inline(always)]
+fn set_of(table: Place, page: u64) -> Place {
+    const BITS: u32 = ((PROOFS / WAYS) as u64).trailing_zeros();
+    let set = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS);
+    table.at(set as usize * WAYS * 16)
 }

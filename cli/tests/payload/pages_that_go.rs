@@ -43,11 +43,11 @@ fn direct() -> Placed {
 
 /// Where a page is remembered in a buffer.
 fn proof(buffer: usize, page: u64) -> usize {
-    let number = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PROOFS.trailing_zeros());
+    let set = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - (PROOFS / 4).trailing_zeros());
     region::COPIES_AT
         + buffer * COPY_BYTES
         + PROVEN
-        + 16 * usize::try_from(number).expect("it is small")
+        + 64 * usize::try_from(set).expect("it is small")
 }
 
 fn remember(placed: &Placed) {

@@ -205,12 +205,8 @@ impl<'t> Errands<'t> {
     fn functions(&self, survey: &Survey) -> Result<Vec<PlannedHook>, ErrandError> {
         let text = self.target.process.read("maps").map_err(|_| ErrandError::Maps)?;
         let maps = maps::parse(&text).map_err(|_| ErrandError::Maps)?;
-        let wishes = Wishes {
-            mode: self.mode,
-            pages: false,
-            asked: UserHooks::default(),
-            scripts: crate::scripts::Wish::Off,
-        };
+        let wishes =
+            Wishes { mode: self.mode, pages: false, rights: false, asked: UserHooks::default() };
         let mut hooks = plan(self.target, survey, &maps, wishes, |_| false);
         // A gate does not keep the arithmetic flags.
         hooks.retain(|hook| hook.is_hooked() && hook.kind().0 != HookKind::Chosen);

@@ -53,7 +53,8 @@ pub fn forecast(
     let survey: Survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    let wishes = options.wishes(&survey, target, &maps);
+    let mut hooks = plan(target, &survey, &maps, wishes, |_| false);
     let _ = reachable_code(&mut hooks, options.mode);
     settle(&mut hooks);
     if hooks.is_empty() {

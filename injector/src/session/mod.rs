@@ -371,7 +371,8 @@ impl<'t> Session<'t> {
         let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
         self.places.note(&maps);
         let known = |at| self.patches.knows(at);
-        let hooks = plan(target, &survey, &maps, self.options.wishes(), known);
+        let wishes = self.options.wishes(&survey, target, &maps);
+        let hooks = plan(target, &survey, &maps, wishes, known);
         let by_slots = |at| {
             self.patches.by_slots(at)
                 || hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }))

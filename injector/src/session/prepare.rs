@@ -75,7 +75,8 @@ pub(crate) fn prepare(
     let survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    let wishes = options.wishes(&survey, target, &maps);
+    let mut hooks = plan(target, &survey, &maps, wishes, |_| false);
     let code = reachable_code(&mut hooks, mode);
     settle(&mut hooks);
     for function in options.asked.functions() {

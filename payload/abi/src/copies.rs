@@ -39,7 +39,7 @@ pub const DATA: usize = (GATHERED + GATHERED_COUNT * 8).next_multiple_of(64);
 /// Pages of which it is remembered that they are there.
 pub const PROOFS: usize = 1 << 11;
 /// Offset of these: pairs of a page, and what it is.
-pub const PROVEN: usize = DATA + PAGES * 4096;
+pub const PROVEN: usize = (DATA + PAGES * 4096).next_multiple_of(64);
 /// Offset of words that the thread which uses the buffer puts aside.
 pub const ASIDE: usize = PROVEN + PROOFS * 16;
 /// How many there is room for.

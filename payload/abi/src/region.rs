@@ -147,6 +147,7 @@ pub const fn tables_at(ring_bits: u32) -> usize {
     SLOTS_AT + RINGS * (SLOT_BYTES << ring_bits)
 }
 
+const _: () = assert!((COPIES_AT + crate::copies::PROVEN).is_multiple_of(64));
 const _: () = assert!(LOOKS_AT + COPIES * 8 <= ROWS_AT);
 const _: () = assert!(SAMPLES_AT.is_multiple_of(4096));
 const _: () = assert!(STACK_INDEX_AT.is_multiple_of(4096));

@@ -48,8 +48,10 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
 #[cold]
 #[inline(never)]
 fn pass(frame: &mut Frame, cells: &Cells) {
-    if proven_pages::are_asked_for(cells) && kernel::takes_pages(frame, cells).is_some() {
-        proven_pages::wait_for_looks(cells);
+    if proven_pages::are_asked_for(cells)
+        && let Some((start, end)) = kernel::takes_pages(frame, cells)
+    {
+        proven_pages::end_looks(cells, start, end);
     }
 }
 

@@ -11,7 +11,6 @@ use heapattach_abi::{
 use crate::module::{self, build::Build, sizer::Sizer};
 use crate::{
     hook::survey::{Survey, mapping_of},
-    scripts,
     trace::target::Target,
 };
 use heapattach_entry::{
@@ -59,10 +58,10 @@ pub struct Wishes {
     pub mode: HookMode,
     /// mmap and its family too.
     pub pages: bool,
+    /// mprotect too, if it can be at its entry.
+    pub rights: bool,
     /// Functions that the user named.
     pub asked: UserHooks,
-    /// Frames of scripts.
-    pub scripts: scripts::Wish,
 }
 
 /// How to hook one function.
@@ -212,15 +211,14 @@ pub fn plan(
     target: &Target,
     survey: &Survey,
     maps: &[Mapping<'_>],
-    Wishes { mode, pages, asked, scripts }: Wishes,
+    Wishes { mode, pages, rights, asked }: Wishes,
     known: impl Fn(RemoteAddr) -> bool,
 ) -> Vec<PlannedHook> {
     let mut hooks = targets(target, survey, asked);
     hooks.retain(|hook| !known(hook.at));
     hooks.retain(|hook| pages || hook.names.iter().any(|f| f.family == Family::Heap));
-    if !watches_rights(target, survey, maps, (mode, scripts)) {
-        hooks.retain(|hook| !hook.is_of_rights());
-    }
+    let watches_rights = rights && mode != HookMode::Slots;
+    hooks.retain(|hook| watches_rights || !hook.is_of_rights());
     if mode == HookMode::Slots {
         // Operators may call malloc and free by slots of their own: which do, only their code tells.
         for hook in hooks.iter_mut() {
@@ -246,18 +244,6 @@ pub fn plan(
     // All calls of it, or none.
     hooks.retain(|hook| !hook.is_of_rights() || matches!(hook.way, Way::Entry(_)));
     hooks
-}
-
-/// Whether it is to be known which pages may be read: where frames of scripts are read directly.
-fn watches_rights(
-    target: &Target,
-    survey: &Survey,
-    maps: &[Mapping<'_>],
-    (mode, scripts): (HookMode, scripts::Wish),
-) -> bool {
-    mode != HookMode::Slots
-        && scripts != scripts::Wish::Off
-        && scripts::recognise(survey, &target.memory, maps).is_some()
 }
 
 /// Finds functions that slots see only a part of the calls of. What is the C library's has no others:

@@ -97,9 +97,10 @@ const DIRECT: [(&str, &str, (&str, &str), u32); 7] = [
     ("ruby", "ruby_load.rb", ("RUBYOPT", ""), 5),
     ("perl", "perl_load.pl", ("PERL_UNICODE", ""), 5),
     // Which of its threads runs nothing says: words of the native stack are copied.
-    ("lua5.4", "lua_load.lua", ("LUA_PATH", ";;"), 150),
-    ("java", "JavaLoad.java", ("JDK_JAVA_OPTIONS", "-Xmx256m"), 5),
-    ("node", "javascript_load.js", ("NODE_OPTIONS", ""), 5),
+    ("lua5.4", "lua_load.lua", ("LUA_PATH", ";;"), 200),
+    // While one of their threads takes pages away, stacks of the others are copied: two calls each.
+    ("java", "JavaLoad.java", ("JDK_JAVA_OPTIONS", "-Xmx256m"), 50),
+    ("node", "javascript_load.js", ("NODE_OPTIONS", ""), 50),
 ];
 
 /// What is known to be there is read directly: by every call that takes pages away it is known what is not.
