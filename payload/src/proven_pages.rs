@@ -23,10 +23,11 @@ const WAYS: usize = 4;
 const CAME_BITS: u32 = 6;
 /// How often is looked whether others still look: at first at once, then with a nap before each, which is a second in all.
 /// A look takes some hundred nanoseconds, but who looks may have no processor.
-const PATIENCE: u32 = 20_000;
 const AWAKE: u32 = 10_000;
-/// Nanoseconds of a nap.
+const NAPS: u32 = 10_000;
+/// Nanoseconds of a nap, and about as long without a call of the kernel.
 const NAP: u64 = 100_000;
+const PAUSES: u32 = 2_000;
 
 /// What is remembered of pages in one buffer: for each the page, and what it is. Nothing the program writes over all
 /// of it says that a page is there.
@@ -165,9 +166,10 @@ fn wait_for_looks(cells: &Cells) {
     let region = cells.region();
     let own = arch::thread_pointer();
     let may_sleep = cells.control().at(control::YIELD_MASK).half().load(Relaxed) != 0;
-    // Who was ended in the middle is waited for once.
+    // Who was ended in the middle is waited for once; after that without a nap.
     let is_known = region.at(region::NOTHING_DIRECT).get() == region::IN_VAIN;
-    let mut patience = if is_known { AWAKE } else { PATIENCE };
+    let naps = if is_known { 0 } else { NAPS };
+    let mut patience = AWAKE + naps;
     let used = used(region);
     let mut buffer = 0;
     while buffer < used {
@@ -181,21 +183,18 @@ fn wait_for_looks(cells: &Cells) {
         if patience == 0 && !is_known {
             region.at(region::NOTHING_DIRECT).set(region::IN_VAIN);
         }
-        wait(may_sleep, patience);
+        wait(may_sleep, patience < naps);
     }
 }
 
 /// Once more, at the latest when the next nap is over.
 #[inline(never)]
-fn wait(may_sleep: bool, patience: u32) {
-    if patience > PATIENCE - AWAKE {
+fn wait(may_sleep: bool, is_long: bool) {
+    if is_long && may_sleep {
+        return arch::sleep(NAP);
+    }
+    for _ in 0..if is_long { PAUSES } else { 1 } {
         arch::pause();
-    } else if may_sleep {
-        arch::sleep(NAP);
-    } else {
-        for _ in 0..AWAKE {
-            arch::pause();
-        }
     }
 }
 

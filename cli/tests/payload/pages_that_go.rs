@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use heapattach_abi::{
@@ -166,10 +166,15 @@ fn who_never_ends_is_waited_for_once_and_nothing_is_read_directly_then() {
     placed.lead_hook(Unmap.first_hook(), address(zero));
     placed.set_word(region::LOOKS_AT + 8, OTHER);
     placed.set_patience(0, 1);
+    let began = Instant::now();
     placed.first(Unmap)(place(0), PAGE, 0, 0);
+    let first = began.elapsed();
     assert_eq!(placed.word(region::NOTHING_DIRECT), region::IN_VAIN);
     assert_eq!(placed.word(region::PAGES_GO), 0);
     remember(&placed);
+    // Thousands of naps, and none.
+    let began = Instant::now();
     placed.first(Unmap)(place(1), PAGE, 0, 0);
+    assert!(began.elapsed() < first / 2, "{:?}, then {:?}", first, began.elapsed());
     assert!(!remembered(&placed).contains(&1));
 }
