@@ -39,12 +39,16 @@ pub(crate) struct ProvenPages {
     absent: u64,
     /// All ones, unless all is copied for a while.
     trusted: u64,
+    /// Where the calls are counted by which pages came, and how many there were when the look began.
+    came: Place,
+    since: u64,
 }
 
 impl ProvenPages {
     /// Nothing is remembered.
     pub(crate) fn none(copy: Place) -> Self {
-        let mut pages = Self { table: copy.at(PROVEN), last: u64::MAX, absent: 0, trusted: 0 };
+        let (table, came, since) = (copy.at(PROVEN), copy, copy.address());
+        let mut pages = Self { table, last: u64::MAX, absent: 0, trusted: 0, came, since };
         // Not constants side by side, which vector registers would do.
         pages.trusted = pages.absent.wrapping_sub(copy.at(PROVEN).address() & 1);
         pages
@@ -67,7 +71,9 @@ impl ProvenPages {
         if region.at(region::PAGES_GO).word().load(SeqCst) != 0 || !is_on(cells) {
             return pages;
         }
-        pages.absent = region.at(region::PAGES_CAME).get() >> CAME_BITS << 1 | 1;
+        pages.came = region.at(region::PAGES_CAME);
+        pages.since = pages.came.get();
+        pages.absent = pages.since >> CAME_BITS << 1 | 1;
         pages.trusted = u64::MAX;
         pages
     }
@@ -127,7 +133,14 @@ impl ProvenPages {
         }
         set.at(8).set(0);
         set.set(page);
-        set.at(8).set(if is_there { !page } else { self.absent });
+        if is_there {
+            return set.at(8).set(!page);
+        }
+        // Who maps it counts that first, and forgets what is said here afterwards: one of the two sees the other.
+        set.at(8).word().swap(self.absent, SeqCst);
+        if self.came.word().load(SeqCst) != self.since {
+            set.at(8).set(0);
+        }
     }
 
     /// Whether what is there is read directly.
