@@ -19,7 +19,7 @@ use crate::{arch, cells::Cells, readable, shared_word::Place};
 const PAGE_BITS: u32 = 12;
 /// So many pages share their places: a line of the processor's cache.
 const WAYS: usize = 4;
-/// What was not there is asked for again after so many calls by which pages came, wherever these were.
+/// After so many calls by which pages came, wherever these were, the kernel is asked again about what was not there.
 const CAME_BITS: u32 = 6;
 /// How often is looked whether others still look: at first at once, then with a nap before each, which is a second in all.
 /// A look takes some hundred nanoseconds, but who looks may have no processor.
@@ -29,8 +29,8 @@ const NAPS: u32 = 10_000;
 const NAP: u64 = 100_000;
 const PAUSES: u32 = 2_000;
 
-/// What is remembered of pages in one buffer: for each the page, and what it is. Nothing the program writes over all
-/// of it says that a page is there.
+/// What is remembered of pages in one buffer: for each the page, and what it is. One value that the program writes over
+/// all of it says of no page that it is there.
 pub(crate) struct ProvenPages {
     table: Place,
     /// The page that was last found to be there.
@@ -223,7 +223,7 @@ pub(crate) fn went(cells: &Cells) {
 /// After a call by which these pages may have come.
 #[inline(never)]
 pub(crate) fn came(cells: &Cells, start: u64, end: u64) {
-    if !are_asked_for(cells) {
+    if !may_be_direct(cells) {
         return;
     }
     let region = cells.region();
@@ -232,14 +232,14 @@ pub(crate) fn came(cells: &Cells, start: u64, end: u64) {
 }
 
 /// Whether pages may be read directly. They are not where we are not at home: that page reads zero there.
-pub(crate) fn are_asked_for(cells: &Cells) -> bool {
+pub(crate) fn may_be_direct(cells: &Cells) -> bool {
     cells.control().at(ORDERS_AT + Order::Direct as usize).get() != 0
 }
 
 /// Whether they are.
 fn is_on(cells: &Cells) -> bool {
     let is_off = cells.region().at(region::NOTHING_DIRECT).get() != 0;
-    are_asked_for(cells) && !is_off && cells.is_enabled()
+    may_be_direct(cells) && !is_off && cells.is_enabled()
 }
 
 /// How many buffers have something in them.

@@ -89,7 +89,7 @@ pub const NOTHING_DIRECT: usize = 720;
 pub const IN_VAIN: u64 = 1;
 /// There: since the hooks are about to be taken away.
 pub const AT_END: u64 = 2;
-/// Offset of the end of the heap that was last asked for by brk; 0 before the first.
+/// Offset of the end of the heap that brk was last called with; 0 before the first call.
 pub const LAST_BREAK: usize = 728;
 /// Offset of the number of buffers for copies that were used to read pages directly.
 pub const LOOKS_USED: usize = 736;

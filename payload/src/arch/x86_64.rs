@@ -86,8 +86,9 @@ pub(crate) fn copy_memory(process: u64, to: (u64, u64), from: (u64, u64)) -> i64
     result
 }
 
-/// A word of memory that is mapped for certain: where the original has just written to, or of a stack
-/// that the thread stands on ([`crate::readable::Span`]).
+/// A word of memory that is mapped for certain: where the original has just written to, of a stack
+/// that the thread stands on ([`crate::readable::Span`]), or of a page that cannot go meanwhile
+/// ([`crate::proven_pages`]).
 #[inline(always)]
 pub(crate) fn read(address: u64) -> u64 {
     let word;

@@ -48,7 +48,7 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
 #[cold]
 #[inline(never)]
 fn pass(frame: &mut Frame, cells: &Cells) {
-    if proven_pages::are_asked_for(cells)
+    if proven_pages::may_be_direct(cells)
         && let Some((start, end)) = kernel::takes_pages(frame, cells)
     {
         proven_pages::end_looks(cells, start, end);
@@ -58,7 +58,7 @@ fn pass(frame: &mut Frame, cells: &Cells) {
 /// Before a call by which pages may go; answers what is to be known of it afterwards.
 #[inline(always)]
 fn begin_to_take(frame: &mut Frame, cells: &Cells) -> u64 {
-    if !proven_pages::are_asked_for(cells) {
+    if !proven_pages::may_be_direct(cells) {
         return 0;
     }
     let Some((start, end)) = kernel::takes_pages(frame, cells) else { return 0 };

@@ -55,7 +55,7 @@ pub struct SessionArgs {
     /// tcmalloc, mimalloc).
     #[arg(long)]
     pub flow: bool,
-    /// Do not hook mmap, munmap, mremap, brk, sbrk and madvise
+    /// Do not hook mmap, munmap, mremap, brk, sbrk, madvise and mprotect
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_mmap: bool,
     /// What a thread does if its ring is full: `drop` the record and count it, `slow` down by sampling

@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_abi::{control::REGION, copies::COPIES, region, row};
+use heapattach_abi::{
+    copies::COPIES,
+    python::{ORDERS_AT, Order},
+    region, row,
+};
 use nix::errno::Errno;
 
 use crate::{
@@ -206,8 +210,8 @@ fn end_looks(target: &Target, home: &Home) {
     let (memory, since) = (&target.memory, Instant::now());
     let at = |offset: usize| home.region().offset(offset as u64);
     // What a fork copied of a home reads zero there: the region is that of the parent.
-    let is_own = memory.word(home.control().offset(REGION as u64)).is_ok_and(|region| region != 0);
-    if !is_own || !memory.word(at(region::LOOKS_USED)).is_ok_and(|used| used != 0) {
+    let may_be_direct = home.control().offset((ORDERS_AT + Order::Direct as usize) as u64);
+    if !memory.word(may_be_direct).is_ok_and(|may| may != 0) {
         return;
     }
     if memory.write_word(at(region::NOTHING_DIRECT), region::AT_END).is_err() {
