@@ -4,6 +4,7 @@
 use heapattach_abi::{
     copies::{ASIDE, COPY_BYTES, GATHERED, GATHERED_COUNT, WANTED, WANTED_COUNT, WORDS},
     python::{ORDERS_AT, Order},
+    region,
 };
 
 use crate::{
@@ -67,6 +68,11 @@ impl Far {
     #[inline(always)]
     pub(crate) fn holds(&mut self, at: u64) -> bool {
         self.pages.proven().holds(at)
+    }
+
+    /// Whether a place is in the memory that we brought.
+    pub(crate) fn is_own(&self, at: u64) -> bool {
+        at.wrapping_sub(self.region.address()) < region::SLOTS_AT as u64
     }
 
     /// A word of the stack that the thread stands on.
@@ -168,6 +174,19 @@ impl Far {
             self.pages.note_absent(first.at(copied * 16).get());
         }
         copied
+    }
+
+    /// Where the heap of brk ends, as far as that was seen.
+    pub(crate) fn last_break(&self) -> u64 {
+        self.region.at(region::LAST_BREAK).get()
+    }
+
+    /// A place was there: that is remembered of its page, if it lies below the end of the heap of brk.
+    #[inline(never)]
+    pub(crate) fn note_heap(&mut self, at: u64) {
+        if at < self.last_break() {
+            self.pages.proven().note(at, true);
+        }
     }
 
     /// Whether it is known of a place that nothing is there.

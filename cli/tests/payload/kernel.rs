@@ -61,6 +61,22 @@ fn the_end_of_a_heap_is_told_where_it_moved() {
 }
 
 #[test]
+fn what_brk_told_is_not_told_again_by_sbrk_which_asked_it() {
+    let placed = Placed::new(1, 6);
+    let call = |asks, original: Original, first| {
+        placed.lead_hook(Chosen.first_hook(), address(original));
+        placed.set_second(Chosen.first_hook(), Form { asks, ..Form::default() }.pack());
+        placed.first(Chosen)(first, 0, 0, 0);
+        let records = audit(&placed);
+        placed.reset(&records);
+        records.iter().map(|record| record.address).collect::<Vec<_>>()
+    };
+    assert_eq!(call(Asks::Break, zero, 0x8000), [0x8000]);
+    assert_eq!(call(Asks::MoreBreak, end, 0x1000), [0u64; 0], "the end is that of the last brk");
+    assert_eq!(call(Asks::MoreBreak, end, 0x2000), [0x9000], "it did not ask the brk that is hooked");
+}
+
+#[test]
 fn advice_is_told_where_it_frees_pages() {
     for (advice, frees) in [(4, true), (8, true), (9, true), (24, true), (3, false), (14, false)] {
         let expected = frees.then_some((Kind::Discarded, 0x5000, 0x3000));

@@ -88,21 +88,26 @@ pub struct Unreadable {
 }
 
 impl Interpreter {
-    /// What the payload is to be told, in a process that knows itself by this number.
-    pub fn orders(&self, process: u64, is_exact: bool, is_direct: bool) -> Orders {
-        let direct = u64::from(is_direct);
+    /// What the payload is to be told, in a process that knows itself by this number, and of whose C library each call
+    /// is hooked by which pages may go, if it lies anywhere.
+    pub fn orders(&self, process: u64, is_exact: bool, libc: Range<u64>) -> Orders {
+        let (direct, direct_end) = (libc.start, libc.end);
         match &self.form {
             // To tell apart code that takes the place of other code is one look more at every frame.
-            Form::Python(layout, _) => {
-                Orders { process, tells_apart: u64::from(!is_exact), direct, ..layout.orders }
-            }
+            Form::Python(layout, _) => Orders {
+                process,
+                tells_apart: u64::from(!is_exact),
+                direct,
+                direct_end,
+                ..layout.orders
+            },
             Form::Php(orders)
             | Form::Ruby(orders)
             | Form::Perl(orders)
             | Form::Lua(orders)
             | Form::LuaJit(orders)
-            | Form::V8(orders) => Orders { process, direct, ..*orders },
-            Form::Java(java) => Orders { process, direct, ..java.orders },
+            | Form::V8(orders) => Orders { process, direct, direct_end, ..*orders },
+            Form::Java(java) => Orders { process, direct, direct_end, ..java.orders },
         }
     }
 

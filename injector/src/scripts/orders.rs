@@ -1,5 +1,7 @@
 //! Telling the payload to walk frames of scripts, where that is allowed.
 
+use std::ops::Range;
+
 use heapattach_abi::{
     java::{JAVA_ORDERS_AT, JavaOrders},
     python::{ORDERS, ORDERS_AT, Orders},
@@ -8,7 +10,14 @@ use nix::errno::Errno;
 
 use super::interpreter::{Python, Unreadable, recognise};
 use crate::{hook::survey::Survey, trace::target::Target};
-use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps};
+use heapattach_process::{
+    addr::RemoteAddr,
+    memory::Memory,
+    proc::maps::{self, Mapping},
+};
+
+/// The variables of a C library that are zero at first take less (52 KiB in glibc 2.36).
+const VARIABLES_BYTES: u64 = 64 << 10;
 
 /// Whether frames of scripts are to be walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +61,9 @@ impl Python {
             tell_java(&target.memory, control, &java.java)?;
         }
         let own = u64::from(own.unsigned_abs());
-        tell(&target.memory, control, &interpreter.orders(own, is_exact, is_direct))
+        let maps = target.process.read("maps").unwrap_or_default();
+        let libc = if is_direct { libc(&maps::parse(&maps).unwrap_or_default()) } else { 0..0 };
+        tell(&target.memory, control, &interpreter.orders(own, is_exact, libc))
     }
 
     /// The same, if the target may make the system calls that it takes.
@@ -68,6 +79,24 @@ impl Python {
             other => other,
         }
     }
+}
+
+/// Where the C library lies; nowhere if that is not known.
+fn libc(maps: &[Mapping<'_>]) -> Range<u64> {
+    let mut libc = 0..0;
+    for mapping in maps {
+        let range = mapping.range.start.get()..mapping.range.end.get();
+        let is_first = libc.end == 0;
+        let is_file = mapping.file().is_some_and(|file| file.ends_with("libc.so.6"));
+        // Its variables that are zero at first. What is longer may be another mapping besides.
+        let is_rest = mapping.is_anonymous() && range.end - range.start <= VARIABLES_BYTES;
+        if is_file && is_first {
+            libc = range;
+        } else if (is_file || is_rest) && range.start == libc.end {
+            libc.end = range.end;
+        }
+    }
+    libc
 }
 
 /// Writes what is to be known of Java, before the orders, without which it is not looked at.

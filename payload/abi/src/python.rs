@@ -116,8 +116,11 @@ pub struct Orders {
     pub machine: u64,
     /// The second of these.
     pub machine_bytes: u64,
-    /// 1: each call by which the program may lose pages is hooked, so that what is known to be there is read directly.
+    /// Where the C library begins; else 0. Not 0: each call of it by which the program may lose pages is hooked, so that
+    /// what is known to be there is read directly.
     pub direct: u64,
+    /// There, too: where it ends.
+    pub direct_end: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -174,6 +177,7 @@ pub enum Order {
     Machine = offset_of!(Orders, machine),
     MachineBytes = offset_of!(Orders, machine_bytes),
     Direct = offset_of!(Orders, direct),
+    DirectEnd = offset_of!(Orders, direct_end),
 }
 
 /// Words of [`Orders`].
@@ -229,6 +233,7 @@ impl Orders {
             machine: 0,
             machine_bytes: 0,
             direct: 0,
+            direct_end: 0,
         }
     }
 
@@ -281,6 +286,7 @@ impl Orders {
             self.machine,
             self.machine_bytes,
             self.direct,
+            self.direct_end,
         ]
     }
 }
@@ -421,6 +427,6 @@ mod tests {
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
         assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
-        assert_eq!(ORDERS, Order::Direct as usize / 8 + 1);
+        assert_eq!(ORDERS, Order::DirectEnd as usize / 8 + 1);
     }
 }

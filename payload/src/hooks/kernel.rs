@@ -19,7 +19,7 @@ const PROT_READ: u64 = 1;
 const MADV_GUARD_INSTALL: u64 = 102;
 
 /// What the frame says of such a call.
-pub(super) const ASKS: u64 = 256;
+pub(crate) const ASKS: u64 = 256;
 
 /// Before the original: whether this is such a call.
 #[inline(always)]
@@ -73,13 +73,22 @@ pub(super) fn done(frame: &Frame, cells: &Cells) -> (Kind, u64, u64) {
     let [first, length, advice] = frame.arguments;
     match Form::unpack(cells.second(frame.hook())).asks {
         // Of nothing at all, both only tell where the end is.
-        Asks::Break if frame.rax as u32 == 0 && first != 0 => (Kind::Broke, first, 0),
+        Asks::Break if frame.rax as u32 == 0 && first != 0 => {
+            cells.region().at(region::LAST_BREAK).set(first);
+            (Kind::Broke, first, 0)
+        }
         Asks::MoreBreak if frame.rax != u64::MAX && first != 0 => {
             (Kind::Broke, frame.rax.wrapping_add(first), 0)
         }
         Asks::Advice if frame.rax as u32 == 0 && frees(advice) => (Kind::Discarded, first, length),
         _ => (Kind::Nothing, 0, 0),
     }
+}
+
+/// Whether what sbrk did was told by brk, which it asked; where that is not hooked, it was not.
+pub(super) fn is_told(frame: &Frame, cells: &Cells, end: u64) -> bool {
+    Form::unpack(cells.second(frame.hook())).asks == Asks::MoreBreak
+        && cells.region().at(region::LAST_BREAK).get() == end
 }
 
 /// After it: notes the pages that may be there since, or may be read.

@@ -1,6 +1,6 @@
 //! What happens in a call that is not just counted.
 
-mod kernel;
+pub(crate) mod kernel;
 
 use heapattach_abi::{form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
@@ -317,7 +317,9 @@ fn leave_asking(frame: &Frame, cells: &Cells) {
     kernel::gave_pages(frame, cells);
     if kind != Kind::Nothing && cells.is_at_home() {
         row.count(frame.hook(), sane(size));
-        record(frame, cells, &row, at, size, kind);
+        if !kernel::is_told(frame, cells, at) {
+            record(frame, cells, &row, at, size, kind);
+        }
     }
     row.end_call(cells);
 }

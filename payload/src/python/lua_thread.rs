@@ -1,10 +1,10 @@
 //! Which thread of Lua's (a coroutine) runs: nothing says that. It is an argument of nearly every function of Lua's,
 //! so it is among the registers that a call keeps, or in the stack above it.
 
-use heapattach_abi::{python::Order, row};
+use heapattach_abi::{python::Order, region, row};
 
 use super::Python;
-use crate::{arch, frame::Frame, row::Row, shared_word::Place};
+use crate::{arch, frame::Frame, hooks::kernel::ASKS, row::Row, shared_word::Place};
 
 /// Words that are looked at: the six registers that were kept below the frame of the hook, and of the stack above.
 const KEPT: u64 = 8;
@@ -12,7 +12,7 @@ const ABOVE: u64 = 160;
 /// Words that may lead to a thread, at most.
 const CANDIDATES: usize = 28;
 /// Where programs have memory.
-const LEAST: u64 = 1 << 16;
+const LEAST: u64 = 1 << 22;
 const MOST: u64 = 1 << 47;
 /// In an object: what it is, in the second word. A thread.
 pub(super) const KIND_AT: u64 = 8;
@@ -36,6 +36,15 @@ impl Python {
             if next == until {
                 until = wanted;
             }
+            if let Some(state) = self.known_kind(next) {
+                if state & self.order(Order::Foreign) == THREAD
+                    && let Some(call) = self.call_of(self.far.aside(next).get(), known)
+                {
+                    return Some(call);
+                }
+                next += 1;
+                continue;
+            }
             // As many as there are before one that is not.
             for number in next..until {
                 let kind = self.far.aside(number).get().wrapping_add(KIND_AT);
@@ -43,6 +52,7 @@ impl Python {
             }
             let left = until - next;
             let there = next + self.far.gather_words(next, left);
+            self.note_heap(known.get(), next, there);
             for number in next..there {
                 let is_thread = self.far.gathered(number) & self.order(Order::Foreign) == THREAD;
                 let state = self.far.aside(number).get();
@@ -53,6 +63,25 @@ impl Python {
             next = if there == until { until } else { there + 1 };
         }
         None
+    }
+
+    /// What the object is that a word may lead to, if it is known that its page is there.
+    #[inline(never)]
+    fn known_kind(&mut self, number: usize) -> Option<u64> {
+        let kind = self.far.aside(number).get().wrapping_add(KIND_AT);
+        if self.far.holds(kind) { self.far.load_alone(kind) } else { None }
+    }
+
+    /// Some of these words were there: those between a thread and the end of the heap of brk may be read directly from
+    /// now on. No library lies there, whose pages the loader takes away by a call that is not hooked.
+    #[inline(never)]
+    fn note_heap(&mut self, known: u64, first: usize, end: usize) {
+        for number in first..end {
+            let word = self.far.aside(number).get();
+            if known != 0 && word >= known {
+                self.far.note_heap(word.wrapping_add(KIND_AT));
+            }
+        }
     }
 
     /// How many words were put aside up to this one; all of them if it is not among them.
@@ -69,23 +98,26 @@ impl Python {
     /// Puts words aside that may lead to a thread: the nearest first.
     fn candidates(&self, frame: &Frame) -> usize {
         let own = (&raw const *frame).addr() as u64;
-        let mut wanted = self.consider(0, frame.rbp);
+        let mut wanted = self.consider(frame, 0, frame.rbp);
         for number in 2..KEPT {
             // What lies there is of the functions that called this one.
-            wanted = self.consider(wanted, arch::read(own.wrapping_sub(number * 8)));
+            wanted = self.consider(frame, wanted, arch::read(own.wrapping_sub(number * 8)));
         }
         let above = frame.stack_pointer();
         for number in 1..ABOVE {
             let Some(word) = self.far.peek(above.wrapping_add(number * 8)) else { break };
-            wanted = self.consider(wanted, word);
+            wanted = self.consider(frame, wanted, word);
         }
         wanted
     }
 
     #[inline(never)]
-    fn consider(&self, wanted: usize, word: u64) -> usize {
-        let is_one = word & 7 == 0 && (LEAST..MOST).contains(&word);
+    fn consider(&self, frame: &Frame, wanted: usize, word: u64) -> usize {
+        let is_one = word & 7 == 0 && (LEAST..MOST).contains(&word) && !self.is_elsewhere(word);
         if !is_one || wanted == CANDIDATES || self.far.peek(word).is_some() {
+            return wanted;
+        }
+        if is_moved(frame, self.far.last_break(), word) {
             return wanted;
         }
         for number in 0..wanted {
@@ -98,6 +130,12 @@ impl Python {
         }
         self.far.aside(wanted).set(word);
         wanted + 1
+    }
+
+    /// Whether nothing of Lua's lies there: that is the C library's, or ours.
+    fn is_elsewhere(&self, word: u64) -> bool {
+        let (start, end) = (self.order(Order::Direct), self.order(Order::DirectEnd));
+        word.wrapping_sub(start) < end.wrapping_sub(start) || self.far.is_own(word)
     }
 
     /// The innermost call of a thread, if it runs.
@@ -127,4 +165,13 @@ impl Python {
         let is_idle = if step == 0 { self.far.second() == 0 } else { call == self.end };
         (!is_idle).then_some(call)
     }
+}
+
+/// Whether a word leads to what the call of brk that is recorded took away or brought just now: nothing is there.
+#[inline(always)]
+fn is_moved(frame: &Frame, end: u64, word: u64) -> bool {
+    let (first, last) = (end.min(frame.gone), end.max(frame.gone));
+    let is_known =
+        frame.begun & ASKS != 0 && frame.arguments[0] == end && frame.gone != region::ADDRESS_END;
+    is_known && (first..=last).contains(&word)
 }

@@ -96,8 +96,8 @@ const DIRECT: [(&str, &str, (&str, &str), u32); 7] = [
     ("php", "php_load.php", ("USE_ZEND_ALLOC", "0"), 5),
     ("ruby", "ruby_load.rb", ("RUBYOPT", ""), 5),
     ("perl", "perl_load.pl", ("PERL_UNICODE", ""), 5),
-    // Which of its threads runs nothing says: words of the native stack are copied.
-    ("lua5.4", "lua_load.lua", ("LUA_PATH", ";;"), 200),
+    // Which of its threads runs nothing says: words of the native stack are copied where they may lead anywhere.
+    ("lua5.4", "lua_load.lua", ("LUA_PATH", ";;"), 40),
     // While one of their threads takes pages away, stacks of the others are copied: two calls each.
     ("java", "JavaLoad.java", ("JDK_JAVA_OPTIONS", "-Xmx256m"), 50),
     ("node", "javascript_load.js", ("NODE_OPTIONS", ""), 50),
