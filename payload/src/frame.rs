@@ -52,6 +52,9 @@ pub(crate) struct Frame {
     pub return_address: u64,
 }
 
+/// What `begun` says of a call that asks the kernel for something that is neither a block nor a mapping.
+pub(crate) const ASKS: u64 = 256;
+
 /// The size without the return address; 8 less than a multiple of 16.
 pub(crate) const FRAME_BYTES: usize = offset_of!(Frame, return_address);
 

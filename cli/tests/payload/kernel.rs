@@ -73,7 +73,11 @@ fn what_brk_told_is_not_told_again_by_sbrk_which_asked_it() {
     };
     assert_eq!(call(Asks::Break, zero, 0x8000), [0x8000]);
     assert_eq!(call(Asks::MoreBreak, end, 0x1000), [0u64; 0], "the end is that of the last brk");
-    assert_eq!(call(Asks::MoreBreak, end, 0x2000), [0x9000], "it did not ask the brk that is hooked");
+    assert_eq!(
+        call(Asks::MoreBreak, end, 0x2000),
+        [0x9000],
+        "it did not ask the brk that is hooked"
+    );
 }
 
 #[test]

@@ -11,15 +11,16 @@ use heapattach_abi::{
     ring::Kind,
 };
 
-use crate::{cells::Cells, frame::Frame, proven_pages};
+use crate::{
+    cells::Cells,
+    frame::{ASKS, Frame},
+    proven_pages,
+};
 
 const MAP_FIXED: u64 = 16;
 const MREMAP_FIXED: u64 = 2;
 const PROT_READ: u64 = 1;
 const MADV_GUARD_INSTALL: u64 = 102;
-
-/// What the frame says of such a call.
-pub(crate) const ASKS: u64 = 256;
 
 /// Before the original: whether this is such a call.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! What happens in a call that is not just counted.
 
-pub(crate) mod kernel;
+mod kernel;
 
 use heapattach_abi::{form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
@@ -8,7 +8,7 @@ use crate::{
     arch,
     cells::Cells,
     fast_path, flow,
-    frame::{Frame, Reason},
+    frame::{ASKS, Frame, Reason},
     nest, proven_pages,
     ring::Record,
     room,
@@ -273,7 +273,7 @@ fn leave_any(frame: &Frame, cells: &Cells) {
     if frame.begun & GOES != 0 {
         proven_pages::went(cells);
     }
-    if frame.begun & kernel::ASKS != 0 {
+    if frame.begun & ASKS != 0 {
         return leave_asking(frame, cells);
     }
     let row = Row::known(cells, frame.row);

@@ -58,7 +58,7 @@ impl Python {
         } else {
             self.tables(code)
         };
-        let words = (LINES_AT as u64 + whole_words(table.1) + index.1) / 8;
+        let words = (LINES_AT as u64 + whole_words(table.1) + whole_words(index.1)) / 8;
         let words = if is_java { COPY_WORDS as u64 } else { words };
         let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
         if copied.wrapping_add(words) > COPIED_WORDS {
@@ -139,7 +139,7 @@ impl Python {
         } else {
             return [self.table(code), (0, 0)];
         };
-        let fits = whole_words(table.1).saturating_add(index.1) <= RUBY_LINES_BYTES;
+        let fits = whole_words(table.1).saturating_add(whole_words(index.1)) <= RUBY_LINES_BYTES;
         if fits { [table, index] } else { [(0, 0); 2] }
     }
 

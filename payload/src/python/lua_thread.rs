@@ -4,7 +4,12 @@
 use heapattach_abi::{python::Order, region, row};
 
 use super::Python;
-use crate::{arch, frame::Frame, hooks::kernel::ASKS, row::Row, shared_word::Place};
+use crate::{
+    arch,
+    frame::{ASKS, Frame},
+    row::Row,
+    shared_word::Place,
+};
 
 /// Words that are looked at: the six registers that were kept below the frame of the hook, and of the stack above.
 const KEPT: u64 = 8;
