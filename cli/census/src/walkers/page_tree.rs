@@ -15,6 +15,11 @@ const TOGETHER: usize = 512;
 const ENOUGH: u32 = 64;
 /// Words of the first level that are looked at beside the one that may be of it.
 const NEAR: usize = 32;
+/// So many zeros before a word begin another table: the words of a first level lie far apart, as the memory does that they
+/// are of. Of one table so many words are looked at, then one of so many, and the last: a large one may be of anything.
+const GAP: usize = 64;
+const FIRST: usize = 64;
+const ONE_OF: usize = 512;
 /// Pages that may be looked at in vain.
 const MOST_PAGES: u64 = 1 << 20;
 
@@ -94,14 +99,19 @@ impl<'a, 'm> Search<'a, 'm> {
 
     fn root(&mut self, data: &[Range<u64>]) -> Option<u64> {
         let bytes = self.shape.bytes(0);
-        let mut last = 0;
+        let (mut last, mut table) = (0, Table::default());
         for range in data.iter().filter(|range| range.end - range.start >= bytes) {
             for part in self.moment.present(range) {
                 for (at, words) in pieces(self.moment, &part) {
                     for index in 0..words.len() {
                         // Many words of a table are the same.
                         let word = words[index];
-                        if word == 0 || word == last || !self.is_candidate(&words[index..]) {
+                        if word == 0 || word == last {
+                            table.pass(word);
+                            continue;
+                        }
+                        let is_worth = table.is_worth_a_look(&words[index..]);
+                        if !is_worth || !self.is_candidate(&words[index..]) {
                             continue;
                         }
                         last = word;
@@ -197,6 +207,29 @@ impl<'a, 'm> Search<'a, 'm> {
         let own = (first & !mask) | page;
         let own = if own < first { own + mask + 1 } else { own };
         (own < first + count).then_some(own >> self.shape.bits[level])
+    }
+}
+
+/// A table of pointers that a search passes through.
+#[derive(Debug, Default)]
+struct Table {
+    /// Zeros since the last word of it.
+    zeros: usize,
+    /// Other words of it.
+    seen: usize,
+}
+
+impl Table {
+    fn pass(&mut self, word: u64) {
+        self.zeros = if word == 0 { self.zeros + 1 } else { 0 };
+    }
+
+    /// Whether the first of these words is one of those of its table that are looked at.
+    fn is_worth_a_look(&mut self, words: &[u64]) -> bool {
+        self.seen = if self.zeros >= GAP { 0 } else { self.seen + 1 };
+        self.zeros = 0;
+        let is_last = || words.iter().skip(1).take(GAP).all(|word| *word == 0);
+        self.seen < FIRST || self.seen.is_multiple_of(ONE_OF) || is_last()
     }
 }
 
@@ -320,6 +353,31 @@ mod tests {
         tree.each(&moment, &mut |page, books| entries.push((page, books))).unwrap();
         let [one, other] = [0x1001_0000, 0x1001_0040];
         assert_eq!(entries, [(page, one), (page + 0x1000, one), (page + 0x2000, other)]);
+    }
+
+    /// A large table of pointers, without gaps and with some, right before the first level and behind it.
+    #[test]
+    fn a_tree_beside_tables_of_pointers_is_found_with_few_looks() {
+        const POINTERS: u64 = 1 << 15;
+        for step in [8, 24] {
+            let mut memory = memory();
+            let low = 0x40_0000 - step * POINTERS;
+            memory.region(low..0x40_0000, RegionKind::File, "/program");
+            for number in 0..POINTERS {
+                memory.write(low + step * number, 0x1000_8000 + 64 * (number % 64));
+                memory.write(0x1000_8000 + 64 * (number % 64), 0x1000_8000 + number);
+            }
+            // Right behind the pointers: the first word of the first level.
+            memory.write(0x40_0ff8, 0x1000_8000);
+            let moment = memory.moment();
+            let trees = Search::all(&moment, &SHAPES);
+            assert_eq!(trees.iter().map(|tree| tree.at).collect::<Vec<_>>(), [0x40_1000]);
+            let mut search = Search { moment: &moment, shape: &SHAPES[0], left: MOST_PAGES };
+            let data: Vec<_> =
+                moment.images().iter().flat_map(|image| image.data.clone()).collect();
+            assert!(search.root(&data).is_some());
+            assert!(MOST_PAGES - search.left < 1000, "{} looks", MOST_PAGES - search.left);
+        }
     }
 
     #[test]
