@@ -172,7 +172,8 @@ pub(crate) fn end_looks(cells: &Cells, start: u64, end: u64) {
     clear(cells.region(), start, end);
 }
 
-/// Waits until no other thread reads directly that does now. Who begins later knows better: pages go, or hooks are off.
+/// Waits until each look of another thread that goes on now is over. Who begins later, in the same buffer perhaps, knows
+/// better: pages go, or hooks are off.
 #[cold]
 #[inline(never)]
 fn wait_for_looks(cells: &Cells) {
@@ -184,12 +185,14 @@ fn wait_for_looks(cells: &Cells) {
     let naps = if is_known { 0 } else { NAPS };
     let mut patience = AWAKE + naps;
     let used = used(region);
-    let mut buffer = 0;
+    let looks = |buffer| region.at(region::LOOKS_AT + buffer * 8).word().load(SeqCst);
+    let (mut buffer, mut first) = (0, looks(0));
     while buffer < used {
-        let thread = region.at(region::LOOKS_AT + buffer * 8).word().load(SeqCst);
+        let thread = region::looker(first);
         // A signal handler cannot wait for what it interrupted.
-        if thread == 0 || thread == own || patience == 0 {
+        if thread == 0 || thread == own || patience == 0 || looks(buffer) != first {
             buffer += 1;
+            first = looks(buffer & (COPIES - 1));
             continue;
         }
         patience -= 1;

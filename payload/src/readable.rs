@@ -123,8 +123,13 @@ pub(crate) fn claim(region: Place) -> Option<Place> {
     let own = arch::thread_pointer();
     for number in 0..COPIES {
         let user = region.at(region::LOOKS_AT + number * 8).word();
+        let free = user.load(Relaxed);
+        if region::looker(free) != 0 {
+            continue;
+        }
+        let used = free.wrapping_add(region::ONE_LOOK) | own;
         // Before all that is read by it ([`crate::proven_pages`]).
-        if user.compare_exchange(0, own, SeqCst, Relaxed).is_ok() {
+        if user.compare_exchange(free, used, SeqCst, Relaxed).is_ok() {
             let copy = region.at(region::COPIES_AT + number * COPY_BYTES);
             copy.at(copies::LENGTH).set(0);
             return Some(copy);
@@ -136,8 +141,9 @@ pub(crate) fn claim(region: Place) -> Option<Place> {
 /// It is used no more.
 #[inline(always)]
 pub(crate) fn give_back(region: Place, copy: Place) {
-    let number = number_of(region, copy);
-    region.at(region::LOOKS_AT + number * 8).word().store(0, Release);
+    let user = region.at(region::LOOKS_AT + number_of(region, copy) * 8).word();
+    let used = user.load(Relaxed);
+    user.store(used - region::looker(used), Release);
 }
 
 /// Which buffer it is.

@@ -95,8 +95,16 @@ pub const LAST_BREAK: usize = 728;
 pub const LOOKS_USED: usize = 736;
 /// Offset of the number of calls of the kernel by which memory of the program's was copied for frames of scripts.
 pub const COPYING_CALLS: usize = 744;
-/// Offset of the threads that use a buffer for copies just now, or 0: one for each. They may read directly.
+/// Offset of the words that say of each buffer for copies which thread uses it just now, by its thread pointer, or 0; the bits
+/// above count who did. It may read directly.
 pub const LOOKS_AT: usize = 1024;
+/// One more in such a word.
+pub const ONE_LOOK: u64 = 1 << 48;
+
+/// The thread that such a word says; 0: none.
+pub const fn looker(word: u64) -> u64 {
+    word & (ONE_LOOK - 1)
+}
 
 /// From here on addresses are not a program's.
 pub const ADDRESS_END: u64 = 1 << 47;

@@ -217,11 +217,15 @@ fn end_looks(target: &Target, home: &Home) {
     if memory.write_word(at(region::NOTHING_DIRECT), region::AT_END).is_err() {
         return;
     }
-    let are_some = || {
-        let looks = memory.read_vec(at(region::LOOKS_AT), COPIES * 8);
-        looks.is_ok_and(|looks| looks.iter().any(|byte| *byte != 0))
+    let looks = || -> Vec<u64> {
+        let bytes = memory.read_vec(at(region::LOOKS_AT), COPIES * 8).unwrap_or_default();
+        let (words, _) = bytes.as_chunks::<8>();
+        words.iter().map(|word| u64::from_le_bytes(*word)).collect()
     };
-    while are_some() && since.elapsed() < LOOK_PATIENCE {
+    // Who looks later reads nothing directly.
+    let first = looks();
+    let goes_on = |(first, now): (&u64, u64)| region::looker(*first) != 0 && *first == now;
+    while first.iter().zip(looks()).any(goes_on) && since.elapsed() < LOOK_PATIENCE {
         std::thread::sleep(Duration::from_micros(100));
     }
 }
