@@ -11,8 +11,10 @@ use heapattach_process::{
 
 use super::arena::{self, Arena, HEAP_STEP, heap_at};
 
-/// Books of an allocator lie in a module; no honest one has more variables.
+/// Books of an allocator lie in a module, among the variables that do not begin as zero, or not far behind. A program may
+/// have gigabytes of others: to read these takes long in a stop, and has pages made of those that were never touched.
 const MODULE_LIMIT: u64 = 64 << 20;
+const ZERO_LIMIT: u64 = 256 << 10;
 /// What a heap begins with, before its arena or its first chunk.
 const HEAP_HEAD: u64 = 0x30;
 
@@ -111,13 +113,14 @@ impl Page {
     }
 }
 
-/// The variables of each module, with those that begin as zero: they follow, without a file.
+/// The variables of each module, with the first of those that begin as zero: they follow, without a file.
 fn variables(maps: &[Mapping<'_>]) -> impl Iterator<Item = Range<u64>> {
     let own = maps.iter().filter(|m| m.writable && m.inode != 0 && !m.shared && !m.is_huge());
     own.map(|mapping| {
         let next = maps.iter().find(|m| m.range.start == mapping.range.end && m.is_anonymous());
-        let end = next.filter(|m| m.writable).map_or(mapping.range.end, |m| m.range.end);
-        mapping.range.start.get()..end.get()
+        let own = mapping.range.start.get()..mapping.range.end.get();
+        let end = next.filter(|m| m.writable).map_or(own.end, |m| m.range.end.get());
+        own.start..end.min(own.end.saturating_add(ZERO_LIMIT))
     })
 }
 
