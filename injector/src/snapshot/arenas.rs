@@ -15,6 +15,8 @@ use super::arena::{self, Arena, HEAP_STEP, heap_at};
 /// have gigabytes of others: to read these takes long in a stop, and has pages made of those that were never touched.
 const MODULE_LIMIT: u64 = 64 << 20;
 const ZERO_LIMIT: u64 = 256 << 10;
+/// Places at which a heap may begin, at most: programs reserve terabytes.
+const MOST_STEPS: u32 = 1 << 14;
 /// What a heap begins with, before its arena or its first chunk.
 const HEAP_HEAD: u64 = 0x30;
 
@@ -31,8 +33,9 @@ pub struct Arenas {
 }
 
 impl Arenas {
-    /// In whichever module the allocator is.
-    pub fn of(memory: &Memory, maps: &[Mapping<'_>]) -> Self {
+    /// In whichever module the allocator is. Of a place it is asked whether anything is there: else it is not read, for
+    /// which the kernel would make page tables.
+    pub fn of(memory: &Memory, maps: &[Mapping<'_>], is_there: &dyn Fn(u64) -> bool) -> Self {
         let mut found = Self::default();
         for range in variables(maps) {
             let length = (range.end - range.start).min(MODULE_LIMIT);
@@ -43,7 +46,7 @@ impl Arenas {
                 found.add(&arena, maps, memory);
             }
         }
-        found.look_for_heaps(memory, maps);
+        found.look_for_heaps(memory, maps, is_there);
         found.heaps.sort_unstable_by_key(|heap| (heap.start, heap.end));
         found.heaps.dedup_by_key(|heap| heap.start);
         found.books.sort_unstable_by_key(|book| (book.start, book.end));
@@ -71,13 +74,20 @@ impl Arenas {
     }
 
     /// Heaps that no ring has led to; neighbours may share a mapping.
-    fn look_for_heaps(&mut self, memory: &Memory, maps: &[Mapping<'_>]) {
+    fn look_for_heaps(
+        &mut self,
+        memory: &Memory,
+        maps: &[Mapping<'_>],
+        is_there: &dyn Fn(u64) -> bool,
+    ) {
+        let mut left = MOST_STEPS;
         for mapping in maps.iter().filter(|m| is_candidate(m)) {
             let (start, end) = (mapping.range.start.get(), mapping.range.end.get());
             let mut at = start.next_multiple_of(HEAP_STEP);
-            while at < end {
+            while at < end && left > 0 {
+                left -= 1;
                 let mut bytes = [0; 32];
-                if memory.read(RemoteAddr::new(at), &mut bytes).is_ok() {
+                if is_there(at) && memory.read(RemoteAddr::new(at), &mut bytes).is_ok() {
                     let words = [0, 8, 16, 24].map(|offset| u64_at(&bytes, offset).unwrap_or(0));
                     if let Some(heap) = heap_at(at, words, end) {
                         // The first of several has the arena.

@@ -46,7 +46,7 @@ impl Scene {
             scene.pointers.extend(thread::dynamic_tls(&memory, record));
         }
         let idle = scene.idle_stacks(&memory, &maps, &threads);
-        let arenas = Arenas::of(&memory, &maps);
+        let arenas = Arenas::of(&memory, &maps, &|_| true);
         let known = Known {
             threads: &threads,
             idle_stacks: &idle,

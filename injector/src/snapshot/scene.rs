@@ -97,7 +97,9 @@ impl Scene {
             scene.pointers.extend(robust::locks(list, |at| memory.word(RemoteAddr::new(at)).ok()));
         }
         let idle = scene.idle_stacks(memory, &maps, &threads);
-        let arenas = Arenas::of(memory, &maps);
+        let presence = Presence::of(process);
+        let is_there = |at: u64| !presence.there(&(at..at + 8)).is_empty();
+        let arenas = Arenas::of(memory, &maps, &is_there);
         let mut hidden: Vec<Range<u64>> =
             homes.iter().map(|home| home.at().get()..home.end().get()).collect();
         hidden.extend(arenas.books.iter().cloned());

@@ -14,6 +14,7 @@ mod glibc;
 mod go;
 mod holders;
 mod kills;
+mod large_tables;
 mod moment_diff;
 mod moment_file;
 mod own_profile;
