@@ -181,14 +181,6 @@ impl Far {
         self.region.at(region::LAST_BREAK).get()
     }
 
-    /// A place was there: that is remembered of its page, if it lies below the end of the heap of brk.
-    #[inline(never)]
-    pub(crate) fn note_heap(&mut self, at: u64) {
-        if at < self.last_break() {
-            self.pages.proven().note(at, true);
-        }
-    }
-
     /// Whether it is known of a place that nothing is there.
     pub(crate) fn lacks(&self, at: u64) -> bool {
         self.pages.lacks(at)

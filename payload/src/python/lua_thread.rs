@@ -57,7 +57,6 @@ impl Python {
             }
             let left = until - next;
             let there = next + self.far.gather_words(next, left);
-            self.note_heap(known.get(), next, there);
             for number in next..there {
                 let is_thread = self.far.gathered(number) & self.order(Order::Foreign) == THREAD;
                 let state = self.far.aside(number).get();
@@ -75,18 +74,6 @@ impl Python {
     fn known_kind(&mut self, number: usize) -> Option<u64> {
         let kind = self.far.aside(number).get().wrapping_add(KIND_AT);
         if self.far.holds(kind) { self.far.load_alone(kind) } else { None }
-    }
-
-    /// Some of these words were there: those between a thread and the end of the heap of brk may be read directly from
-    /// now on. No library lies there, whose pages the loader takes away by a call that is not hooked.
-    #[inline(never)]
-    fn note_heap(&mut self, known: u64, first: usize, end: usize) {
-        for number in first..end {
-            let word = self.far.aside(number).get();
-            if known != 0 && word >= known {
-                self.far.note_heap(word.wrapping_add(KIND_AT));
-            }
-        }
     }
 
     /// How many words were put aside up to this one; all of them if it is not among them.
@@ -122,7 +109,7 @@ impl Python {
         if !is_one || wanted == CANDIDATES || self.far.peek(word).is_some() {
             return wanted;
         }
-        if is_moved(frame, self.far.last_break(), word) {
+        if self.is_moved(frame, word) {
             return wanted;
         }
         for number in 0..wanted {
@@ -141,6 +128,15 @@ impl Python {
     fn is_elsewhere(&self, word: u64) -> bool {
         let (start, end) = (self.order(Order::Direct), self.order(Order::DirectEnd));
         word.wrapping_sub(start) < end.wrapping_sub(start) || self.far.is_own(word)
+    }
+
+    /// Whether a word leads to what the call of brk that is recorded took away or brought just now: nothing is there. Where
+    /// its end was before is noted only where pages are read directly.
+    fn is_moved(&self, frame: &Frame, word: u64) -> bool {
+        let (before, end) = (frame.gone, self.far.last_break());
+        let is_brk = frame.begun & ASKS != 0 && frame.arguments[0] == end;
+        let is_known = self.order(Order::Direct) != 0 && before != region::ADDRESS_END;
+        is_brk && is_known && (end.min(before)..=end.max(before)).contains(&word)
     }
 
     /// The innermost call of a thread, if it runs.
@@ -170,13 +166,4 @@ impl Python {
         let is_idle = if step == 0 { self.far.second() == 0 } else { call == self.end };
         (!is_idle).then_some(call)
     }
-}
-
-/// Whether a word leads to what the call of brk that is recorded took away or brought just now: nothing is there.
-#[inline(always)]
-fn is_moved(frame: &Frame, end: u64, word: u64) -> bool {
-    let (first, last) = (end.min(frame.gone), end.max(frame.gone));
-    let is_known =
-        frame.begun & ASKS != 0 && frame.arguments[0] == end && frame.gone != region::ADDRESS_END;
-    is_known && (first..=last).contains(&word)
 }
