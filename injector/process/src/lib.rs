@@ -33,6 +33,7 @@ pub mod page_writes;
 pub mod presence;
 pub mod proc;
 pub mod python_frame;
+pub mod ranges;
 pub mod root;
 pub mod shared;
 pub mod spoken;

@@ -21,8 +21,9 @@ use nix::{
 use super::finished_copy::Finished;
 use crate::home::PAGE;
 use heapattach_process::{
-    page_writes::{PageWrites, WritesError},
+    page_writes::{PageWrites, Pages, WritesError},
     proc::Process,
+    ranges::joined,
 };
 
 /// So much is copied at once.
@@ -41,6 +42,8 @@ pub struct EarlyCopy {
     writes: PageWrites,
     /// What was copied, by its address; ascending, and whole pages.
     parts: Vec<(u64, Vec<u8>)>,
+    /// What was there after that.
+    before: Vec<Pages>,
     /// What could not be read: a mapping may be closed for a while.
     unread: Vec<Range<u64>>,
     /// How long the target was stopped until its writes were watched.
@@ -88,6 +91,7 @@ impl EarlyCopy {
             reader: Pid::from_raw(process.voice()),
             writes,
             parts: Vec::new(),
+            before: Vec::new(),
             unread: Vec::new(),
             stopped,
         }
@@ -125,17 +129,23 @@ impl EarlyCopy {
             }
             before = bytes;
         }
+        self.before = self.writes.there()?;
         Ok(())
     }
 
-    /// In the stop: what was written since is copied a last time. Answers the parts that are there, each within one of
-    /// the copies, and the copies. Writes are watched until this goes, which takes long: when the target goes on.
+    /// In the stop, whose memory map is `mapped`: what was written since is copied a last time. Answers the parts that
+    /// are there, each within one of the copies, and the copies. Writes are watched until this goes, which takes long:
+    /// when the target goes on.
     ///
     /// # Errors
     /// When it takes longer than to its `end`, or the kernel does not tell.
-    pub fn finish(&mut self, end: Option<Instant>) -> Result<Finished, EarlyError> {
+    pub fn finish(
+        &mut self,
+        mapped: &[Range<u64>],
+        end: Option<Instant>,
+    ) -> Result<Finished, EarlyError> {
         let go_on = until(end);
-        let there = self.writes.there()?;
+        let there = self.writes.there_since(&self.before, mapped)?;
         let written = there.iter().filter(|pages| pages.is_written);
         let written = joined(written.map(|pages| pages.range.clone()));
         self.update(&written, &go_on)?;
@@ -271,18 +281,6 @@ fn of_these(mut pages: Vec<Range<u64>>, there: &[Range<u64>]) -> Vec<Range<u64>>
         there.get(index).is_some_and(|range| range.start <= page.start)
     });
     pages
-}
-
-/// Ranges that follow each other become one.
-fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
-    let mut all: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match all.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => all.push(range),
-        }
-    }
-    all
 }
 
 fn length(range: &Range<u64>) -> u64 {

@@ -15,7 +15,12 @@ use nix::{
 use crate::home::{Home, PAGE};
 use crate::trace::stopped::Stopped;
 use heapattach_process::{
-    addr::RemoteAddr, fault, memory::Memory, presence::Presence, proc::Process, root::RootKind,
+    addr::RemoteAddr,
+    fault,
+    memory::Memory,
+    presence::Presence,
+    proc::{Process, maps},
+    root::RootKind,
 };
 
 use super::{
@@ -265,7 +270,9 @@ impl<'t> Image<'t> {
         early: &mut EarlyCopy,
         scene: &mut Scene,
     ) -> Result<Vec<Range<u64>>, SnapshotError> {
-        let finished = early.finish(self.until)?;
+        let mapped = maps::parse(&scene.maps).map_err(|_| SnapshotError::Maps(Errno::EPROTO))?;
+        let mapped = mapped.iter().map(|m| m.range.start.get()..m.range.end.get());
+        let finished = early.finish(&mapped.collect::<Vec<_>>(), self.until)?;
         let areas = std::mem::take(&mut scene.areas).into_iter();
         let divide = |area: Area| {
             let (there, outside) = finished.divide(&area.range);

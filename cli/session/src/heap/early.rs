@@ -57,7 +57,8 @@ pub(super) fn take(
         let wants_scene = options.wants_scene(|| resident(process));
         let mut seen =
             Seen::of(stop, wants_scene).map_err(|error| (Status::Failed, error))?.after(before);
-        let finished = early.finish(Some(until)).map_err(not_copied)?;
+        let mapped: Vec<_> = seen.regions.iter().map(|region| region.range.clone()).collect();
+        let finished = early.finish(&mapped, Some(until)).map_err(not_copied)?;
         seen.count_copied(&early, &finished);
         let copied = Copied::of(process, finished, &seen)?;
         Ok((seen, copied, process.read("maps").unwrap_or_default()))

@@ -3,6 +3,7 @@
 use std::{ops::Range, thread};
 
 use super::{MOST, PageWrites, Pages, WritesError, pieces, requests::Wanted};
+use crate::ranges::joined;
 
 /// Threads that ask the kernel at once.
 const TOGETHER: usize = 4;
@@ -19,16 +20,11 @@ impl PageWrites {
     /// # Errors
     /// When the kernel does not tell.
     pub fn written_again(&self) -> Result<Vec<Range<u64>>, WritesError> {
-        let mut all: Vec<Range<u64>> = Vec::new();
+        let mut all = Vec::new();
         for piece in self.areas.iter().flat_map(pieces) {
-            for Pages { range, .. } in self.scan(Wanted::WrittenAgain, &piece)? {
-                match all.last_mut() {
-                    Some(last) if last.end == range.start => last.end = range.end,
-                    _ => all.push(range),
-                }
-            }
+            all.extend(self.scan(Wanted::WrittenAgain, &piece)?.into_iter().map(|p| p.range));
         }
-        Ok(all)
+        Ok(joined(all))
     }
 
     /// All pages that are there, ascending, and of each whether it is still as it was when it was protected last. The
@@ -38,18 +34,7 @@ impl PageWrites {
     /// When the kernel does not tell: also where there is more to tell than is kept.
     pub fn there(&self) -> Result<Vec<Pages>, WritesError> {
         let all: Vec<Range<u64>> = self.areas.iter().flat_map(pieces).collect();
-        let threads = thread::available_parallelism().map_or(1, |count| count.get().min(TOGETHER));
-        let shares = all.chunks(all.len().div_ceil(threads).max(1));
-        let parts = thread::scope(|scope| {
-            let asked = shares.map(|share| scope.spawn(|| self.there_in(share)));
-            let asked: Vec<_> = asked.collect();
-            let gone = |_| Err(WritesError::TooMuch);
-            asked.into_iter().map(|one| one.join().unwrap_or_else(gone)).collect::<Vec<_>>()
-        });
-        let mut there = Vec::new();
-        for part in parts {
-            there.extend(part?);
-        }
+        let there = together(&all, |share| self.there_in(share))?;
         // Of memory that is gone nothing is found.
         self.still_there().map(|()| there)
     }
@@ -62,7 +47,7 @@ impl PageWrites {
         self.there_in(std::slice::from_ref(range))
     }
 
-    fn there_in(&self, share: &[Range<u64>]) -> Result<Vec<Pages>, WritesError> {
+    pub(super) fn there_in(&self, share: &[Range<u64>]) -> Result<Vec<Pages>, WritesError> {
         let mut all: Vec<Pages> = Vec::new();
         for piece in share {
             all.extend(self.scan(Wanted::There, piece)?);
@@ -72,4 +57,24 @@ impl PageWrites {
         }
         Ok(all)
     }
+}
+
+/// What several threads find of a share each, one after the other.
+pub(super) fn together<T: Sync, F: Send>(
+    all: &[T],
+    find: impl Fn(&[T]) -> Result<Vec<F>, WritesError> + Sync,
+) -> Result<Vec<F>, WritesError> {
+    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(TOGETHER));
+    let shares = all.chunks(all.len().div_ceil(threads).max(1));
+    let parts = thread::scope(|scope| {
+        let asked = shares.map(|share| scope.spawn(|| find(share)));
+        let asked: Vec<_> = asked.collect();
+        let gone = |_| Err(WritesError::TooMuch);
+        asked.into_iter().map(|one| one.join().unwrap_or_else(gone)).collect::<Vec<_>>()
+    });
+    let mut found = Vec::new();
+    for part in parts {
+        found.extend(part?);
+    }
+    Ok(found)
 }

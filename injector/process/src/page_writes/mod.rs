@@ -5,6 +5,9 @@
 
 mod early;
 mod requests;
+mod since;
+#[cfg(test)]
+mod since_tests;
 
 pub use requests::Pages;
 
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     /// In CI it is a failure.
-    fn skipped(why: &str) {
+    pub(super) fn skipped(why: &str) {
         eprintln!("SKIPPED: {why}; need Linux 6.7, and userfaultfd allowed to this user");
         assert!(std::env::var_os("CI").is_none(), "{why}");
     }

@@ -87,6 +87,9 @@ pub(super) enum Wanted {
     WrittenAgain,
     /// All that are in memory or in swap.
     There,
+    /// All that are not protected, and what is not there as far as the kernel has tables for it. Of all requests this
+    /// is the fastest: it looks at one bit of a page, and asks for nothing else.
+    Unprotected,
 }
 
 /// Some pages.
@@ -138,11 +141,15 @@ pub(super) fn scan(
         Wanted::Unwritten => (0, WRITTEN, WRITTEN | WP_ALLOWED),
         Wanted::WrittenAgain => (PROTECT, 0, WRITTEN | WP_ALLOWED),
         Wanted::There => (0, 0, 0),
+        Wanted::Unprotected => (0, 0, WRITTEN),
     };
     // What is told divides ranges.
-    let told = match wanted {
-        Wanted::There => WP_ALLOWED | WRITTEN | SWAPPED | ZERO,
-        Wanted::Protect | Wanted::Unwritten | Wanted::WrittenAgain => PRESENT | SWAPPED,
+    let (any_of, told) = match wanted {
+        Wanted::There => (PRESENT | SWAPPED, WP_ALLOWED | WRITTEN | SWAPPED | ZERO),
+        Wanted::Protect | Wanted::Unwritten | Wanted::WrittenAgain => {
+            (PRESENT | SWAPPED, PRESENT | SWAPPED)
+        }
+        Wanted::Unprotected => (0, WRITTEN),
     };
     let mut found = vec![Found::default(); TOGETHER];
     let (mut all, mut at) = (Vec::new(), piece.start);
@@ -156,7 +163,7 @@ pub(super) fn scan(
             room: TOGETHER as u64,
             inverted,
             all_of,
-            any_of: PRESENT | SWAPPED,
+            any_of,
             told,
             ..Scan::default()
         };

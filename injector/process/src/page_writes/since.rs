@@ -1,0 +1,113 @@
+//! What is there now, in a stop, by what was there shortly before it: then the kernel need not look at each page
+//! closely. It tells which pages are not protected any more, ten times faster; the others are as they were.
+//!
+//! ```text
+//! there before  #########.####..####|####..|#####      # a page, . nothing, | a table of the kernel ends
+//! unprotected      ^      ^^  ^^         ^^             told; where a whole table is gone nothing is told
+//! so it is asked    one page of each table: is it there?
+//! so it is looked at closely: what is not protected, and all of tables that are gone
+//! ```
+
+use std::ops::Range;
+
+use super::{
+    MOST, PAGE, PageWrites, Pages, WritesError, early::together, pieces, requests::Wanted,
+};
+use crate::ranges::{both, joined, minus, near};
+
+/// What one of the kernel's tables of pages covers.
+const TABLE: u64 = 2 << 20;
+/// Ranges that are so near to each other are looked at together: a call costs more than these pages.
+const NEAR: u64 = 64 * PAGE;
+
+impl PageWrites {
+    /// What [`there`](Self::there) answers in a stop, by what it answered `before` while the process ran, when all was
+    /// protected that had been written; `mapped` is the memory map of the stop, ascending. What was in swap then counts
+    /// as in swap, unless it was written.
+    ///
+    /// # Errors
+    /// As [`there`](Self::there).
+    pub fn there_since(
+        &self,
+        before: &[Pages],
+        mapped: &[Range<u64>],
+    ) -> Result<Vec<Pages>, WritesError> {
+        let unprotected = self.unprotected()?;
+        let same = minus(before.iter().map(|pages| &pages.range), &unprotected);
+        let same = both(&same, mapped);
+        let gone = self.tables_gone(&same)?;
+        let mut changed: Vec<Range<u64>> = unprotected.into_iter().chain(gone).collect();
+        changed.sort_by_key(|range| range.start);
+        let changed = both(&near(changed, NEAR), &self.areas);
+        let mut all = self.there_in(&changed.iter().flat_map(pieces).collect::<Vec<_>>())?;
+        let mut rest = minus(&same, &changed).into_iter().peekable();
+        for pages in before {
+            while let Some(range) = rest.next_if(|own| own.end <= pages.range.end) {
+                all.push(Pages { range, is_written: false, ..pages.clone() });
+            }
+        }
+        if all.len() > MOST {
+            return Err(WritesError::TooMuch);
+        }
+        all.sort_by_key(|pages| pages.range.start);
+        self.still_there().map(|()| all)
+    }
+
+    /// What is not protected; several threads ask.
+    fn unprotected(&self) -> Result<Vec<Range<u64>>, WritesError> {
+        let all: Vec<Range<u64>> = self.areas.iter().flat_map(pieces).collect();
+        let found = together(&all, |share| {
+            let mut all = Vec::new();
+            for piece in share {
+                all.extend(self.scan(Wanted::Unprotected, piece)?.into_iter().map(|p| p.range));
+                if all.len() > MOST {
+                    return Err(WritesError::TooMuch);
+                }
+            }
+            Ok(all)
+        })?;
+        Ok(joined(found))
+    }
+
+    /// Of these pages those whose table is gone, by whole tables: of each one page is looked for. Where the last page
+    /// of a table and the first one of the next are neighbours both are looked for at once.
+    fn tables_gone(&self, pages: &[Range<u64>]) -> Result<Vec<Range<u64>>, WritesError> {
+        let mut tables: Vec<Range<u64>> = Vec::new();
+        for range in pages {
+            let mut at = range.start;
+            while at < range.end {
+                let end = range.end.min((at / TABLE + 1) * TABLE);
+                match tables.last_mut() {
+                    Some(last) if last.start / TABLE == at / TABLE => last.end = end,
+                    _ => tables.push(at..end),
+                }
+                at = end;
+            }
+        }
+        let (mut looks, mut rest) = (Vec::new(), tables.as_slice());
+        while let [one, ..] = rest {
+            let (look, count) = match rest {
+                [one, next, ..] if next.start < one.end.saturating_add(NEAR) => {
+                    (one.end - PAGE..next.start + PAGE, 2)
+                }
+                _ => (one.start..one.start + PAGE, 1),
+            };
+            looks.push((look, &rest[..count]));
+            rest = &rest[count..];
+        }
+        together(&looks, |looks| {
+            let mut gone = Vec::new();
+            for (look, own) in looks {
+                let found = self.scan(Wanted::There, look)?;
+                let is_gone = |table: &&Range<u64>| {
+                    let is_in = |Range { start, end }: &Range<u64>| {
+                        *start < table.end && table.start < *end
+                    };
+                    !found.iter().any(|pages| is_in(&pages.range))
+                };
+                gone.extend(own.iter().filter(is_gone).cloned());
+            }
+            Ok(gone)
+        })
+    }
+}
