@@ -5,9 +5,6 @@ use std::{ops::Range, thread};
 use super::{MOST, PageWrites, Pages, WritesError, pieces, requests::Wanted};
 use crate::ranges::joined;
 
-/// Threads that ask the kernel at once.
-const TOGETHER: usize = 4;
-
 impl PageWrites {
     /// What is watched.
     pub fn areas(&self) -> &[Range<u64>] {
@@ -34,7 +31,7 @@ impl PageWrites {
     /// When the kernel does not tell: also where there is more to tell than is kept.
     pub fn there(&self) -> Result<Vec<Pages>, WritesError> {
         let all: Vec<Range<u64>> = self.areas.iter().flat_map(pieces).collect();
-        let there = together(&all, |share| self.there_in(share))?;
+        let there = self.together(&all, |share| self.there_in(share))?;
         // Of memory that is gone nothing is found.
         self.still_there().map(|()| there)
     }
@@ -57,24 +54,27 @@ impl PageWrites {
         }
         Ok(all)
     }
-}
 
-/// What several threads find of a share each, one after the other.
-pub(super) fn together<T: Sync, F: Send>(
-    all: &[T],
-    find: impl Fn(&[T]) -> Result<Vec<F>, WritesError> + Sync,
-) -> Result<Vec<F>, WritesError> {
-    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(TOGETHER));
-    let shares = all.chunks(all.len().div_ceil(threads).max(1));
-    let parts = thread::scope(|scope| {
-        let asked = shares.map(|share| scope.spawn(|| find(share)));
-        let asked: Vec<_> = asked.collect();
-        let gone = |_| Err(WritesError::TooMuch);
-        asked.into_iter().map(|one| one.join().unwrap_or_else(gone)).collect::<Vec<_>>()
-    });
-    let mut found = Vec::new();
-    for part in parts {
-        found.extend(part?);
+    /// What several threads find of a share each, one after the other.
+    pub(super) fn together(
+        &self,
+        all: &[Range<u64>],
+        find: impl Fn(&[Range<u64>]) -> Result<Vec<Pages>, WritesError> + Sync,
+    ) -> Result<Vec<Pages>, WritesError> {
+        let find = &find;
+        let mut shares = all.chunks(all.len().div_ceil(self.threads).max(1));
+        let Some(own) = shares.next() else { return Ok(Vec::new()) };
+        let parts = thread::scope(|scope| {
+            let others: Vec<_> = shares.map(|share| scope.spawn(|| find(share))).collect();
+            let gone = |_| Err(WritesError::TooMuch);
+            let own = std::iter::once(find(own));
+            own.chain(others.into_iter().map(|one| one.join().unwrap_or_else(gone)))
+                .collect::<Vec<_>>()
+        });
+        let mut found = Vec::new();
+        for part in parts {
+            found.extend(part?);
+        }
+        Ok(found)
     }
-    Ok(found)
 }

@@ -15,6 +15,7 @@ use std::{
     fs::File,
     ops::Range,
     os::fd::{AsRawFd, OwnedFd},
+    thread,
 };
 
 use nix::errno::Errno;
@@ -32,6 +33,8 @@ const PAGE: u64 = 4096;
 const PIECE: u64 = 64 << 20;
 /// To take the protection away costs more, and holds that lock alone.
 const SMALL_PIECE: u64 = 8 << 20;
+/// Threads that ask the kernel at once, at most.
+const THREADS: usize = 4;
 /// Ranges that are kept; more are taken for written.
 const MOST: usize = 4 << 20;
 
@@ -64,6 +67,8 @@ pub struct PageWrites {
     pagemap: File,
     areas: Vec<Range<u64>>,
     protected: u64,
+    /// Found out beforehand: that takes calls.
+    threads: usize,
 }
 
 impl PageWrites {
@@ -84,7 +89,8 @@ impl PageWrites {
         let refused = |call| move |errno| WritesError::Refused { call, errno };
         let pagemap = process.open_pagemap().map_err(refused("open pagemap"))?;
         requests::begin(&descriptor).map_err(WritesError::NoKernel)?;
-        let mut writes = Self { descriptor, pagemap, areas: Vec::new(), protected: 0 };
+        let threads = thread::available_parallelism().map_or(1, |count| count.get().min(THREADS));
+        let mut writes = Self { descriptor, pagemap, areas: Vec::new(), protected: 0, threads };
         // A map that changes while it is read can tell a place twice.
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.start);

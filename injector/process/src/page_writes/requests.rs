@@ -151,7 +151,8 @@ pub(super) fn scan(
         }
         Wanted::Unprotected => (0, WRITTEN),
     };
-    let mut found = vec![Found::default(); TOGETHER];
+    let pages = usize::try_from(piece.end.saturating_sub(piece.start) / 4096).unwrap_or(TOGETHER);
+    let mut found = vec![Found::default(); pages.clamp(1, TOGETHER)];
     let (mut all, mut at) = (Vec::new(), piece.start);
     while at < piece.end {
         let mut scan = Scan {
@@ -160,7 +161,7 @@ pub(super) fn scan(
             start: at,
             end: piece.end,
             found: found.as_mut_ptr() as u64,
-            room: TOGETHER as u64,
+            room: found.len() as u64,
             inverted,
             all_of,
             any_of,

@@ -10,10 +10,8 @@
 
 use std::ops::Range;
 
-use super::{
-    MOST, PAGE, PageWrites, Pages, WritesError, early::together, pieces, requests::Wanted,
-};
-use crate::ranges::{both, joined, minus, near};
+use super::{MOST, PAGE, PageWrites, Pages, WritesError, pieces, requests::Wanted};
+use crate::ranges::{both, minus, near};
 
 /// What one of the kernel's tables of pages covers.
 const TABLE: u64 = 2 << 20;
@@ -32,41 +30,48 @@ impl PageWrites {
         before: &[Pages],
         mapped: &[Range<u64>],
     ) -> Result<Vec<Pages>, WritesError> {
-        let unprotected = self.unprotected()?;
-        let same = minus(before.iter().map(|pages| &pages.range), &unprotected);
-        let same = both(&same, mapped);
+        let all: Vec<Range<u64>> = self.areas.iter().flat_map(pieces).collect();
+        let there = self.together(&all, |share| self.since_in(share, before, mapped))?;
+        self.still_there().map(|()| there)
+    }
+
+    fn since_in(
+        &self,
+        share: &[Range<u64>],
+        before: &[Pages],
+        mapped: &[Range<u64>],
+    ) -> Result<Vec<Pages>, WritesError> {
+        let [first, ..] = share else { return Ok(Vec::new()) };
+        let before = &before[before.partition_point(|pages| pages.range.end <= first.start)..];
+        let mut unprotected = Vec::new();
+        for piece in share {
+            let found = self.scan(Wanted::Unprotected, piece)?;
+            unprotected.extend(found.into_iter().map(|pages| pages.range));
+            if unprotected.len() > MOST {
+                return Err(WritesError::TooMuch);
+            }
+        }
+        let here = both(before.iter().map(|pages| &pages.range), share);
+        let same = both(&minus(&here, &unprotected), mapped);
         let gone = self.tables_gone(&same)?;
         let mut changed: Vec<Range<u64>> = unprotected.into_iter().chain(gone).collect();
         changed.sort_by_key(|range| range.start);
-        let changed = both(&near(changed, NEAR), &self.areas);
-        let mut all = self.there_in(&changed.iter().flat_map(pieces).collect::<Vec<_>>())?;
+        let changed = both(&near(changed, NEAR), share);
+        let mut all = self.there_in(&changed)?;
         let mut rest = minus(&same, &changed).into_iter().peekable();
         for pages in before {
             while let Some(range) = rest.next_if(|own| own.end <= pages.range.end) {
                 all.push(Pages { range, is_written: false, ..pages.clone() });
+            }
+            if rest.peek().is_none() {
+                break;
             }
         }
         if all.len() > MOST {
             return Err(WritesError::TooMuch);
         }
         all.sort_by_key(|pages| pages.range.start);
-        self.still_there().map(|()| all)
-    }
-
-    /// What is not protected; several threads ask.
-    fn unprotected(&self) -> Result<Vec<Range<u64>>, WritesError> {
-        let all: Vec<Range<u64>> = self.areas.iter().flat_map(pieces).collect();
-        let found = together(&all, |share| {
-            let mut all = Vec::new();
-            for piece in share {
-                all.extend(self.scan(Wanted::Unprotected, piece)?.into_iter().map(|p| p.range));
-                if all.len() > MOST {
-                    return Err(WritesError::TooMuch);
-                }
-            }
-            Ok(all)
-        })?;
-        Ok(joined(found))
+        Ok(all)
     }
 
     /// Of these pages those whose table is gone, by whole tables: of each one page is looked for. Where the last page
@@ -95,19 +100,16 @@ impl PageWrites {
             looks.push((look, &rest[..count]));
             rest = &rest[count..];
         }
-        together(&looks, |looks| {
-            let mut gone = Vec::new();
-            for (look, own) in looks {
-                let found = self.scan(Wanted::There, look)?;
-                let is_gone = |table: &&Range<u64>| {
-                    let is_in = |Range { start, end }: &Range<u64>| {
-                        *start < table.end && table.start < *end
-                    };
-                    !found.iter().any(|pages| is_in(&pages.range))
-                };
-                gone.extend(own.iter().filter(is_gone).cloned());
-            }
-            Ok(gone)
-        })
+        let mut gone = Vec::new();
+        for (look, own) in looks {
+            let found = self.scan(Wanted::There, &look)?;
+            let is_gone = |table: &&Range<u64>| {
+                let is_in =
+                    |Range { start, end }: &Range<u64>| *start < table.end && table.start < *end;
+                !found.iter().any(|pages| is_in(&pages.range))
+            };
+            gone.extend(own.iter().filter(is_gone).cloned());
+        }
+        Ok(gone)
     }
 }
