@@ -6,8 +6,6 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
     time::Duration,
 };
 
@@ -20,7 +18,16 @@ use heapattach_tests::{
     skip::skip,
 };
 
-struct Running(Child);
+use super::server::while_asked;
+
+pub struct Running(Child);
+
+impl Running {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -31,18 +38,10 @@ impl Drop for Running {
 /// What an attach of some seconds tells of a process that is asked all the time, its words one behind the other; and how
 /// often it was asked.
 fn told_under_load(pid: u32, ask: impl Fn(u64) + Sync) -> (String, u64) {
-    let is_over = AtomicBool::new(false);
-    let (outcome, asked) = thread::scope(|scope| {
-        let client = scope.spawn(|| {
-            let numbers = (0..).take_while(|_| !is_over.load(Relaxed));
-            numbers.inspect(|number| ask(*number)).count() as u64
-        });
-        let pid = pid.to_string();
-        let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
-        let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
-        is_over.store(true, Relaxed);
-        (outcome, client.join().expect("right answers"))
-    });
+    let pid = pid.to_string();
+    let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
+    let session = Heapattach::new(session).limit(Duration::from_secs(60));
+    let (outcome, asked) = while_asked(ask, || session.run());
     let told = outcome.expect(0).stdout;
     println!("{asked} answers\n{told}");
     (told.split_whitespace().collect::<Vec<_>>().join(" "), asked)
@@ -59,7 +58,7 @@ fn answer(socket: &Path, path: &str) -> String {
 }
 
 /// In one of its own threads, in Lua's coroutines.
-fn haproxy(folder: &Path) -> Option<(Running, PathBuf)> {
+pub fn haproxy(folder: &Path) -> Option<(Running, PathBuf)> {
     let Some(program) = installed("haproxy") else {
         skip("no haproxy here", "apt-get install haproxy");
         return None;
@@ -80,17 +79,19 @@ fn haproxy(folder: &Path) -> Option<(Running, PathBuf)> {
     Some((running, socket))
 }
 
+/// Its answer has to be right.
+pub fn ask_haproxy(socket: &Path, number: u64) {
+    let answer = answer(socket, &format!("/item/{number}"));
+    assert!(answer.ends_with(&format!("\r\n\r\n/item/{number} 20870")), "{answer}");
+}
+
 #[test]
 fn a_haproxy_under_load_names_the_line_of_its_script_that_leaks() {
     let folder = Folder::new("haproxy");
     let Some((running, socket)) = haproxy(&folder.0) else { return };
     let text = fs::read_to_string(fixture("haproxy_application.lua")).expect("a fixture");
     let line = text.lines().position(|line| line.contains("-- the leak")).expect("a leak") + 1;
-    let ask = |number| {
-        let answer = answer(&socket, &format!("/item/{number}"));
-        assert!(answer.ends_with(&format!("\r\n\r\n/item/{number} 20870")), "{answer}");
-    };
-    let (told, _) = told_under_load(running.0.id(), ask);
+    let (told, _) = told_under_load(running.pid(), |number| ask_haproxy(&socket, number));
     let place = format!("function <haproxy_application.lua:4> (haproxy_application.lua:{line})");
     assert!(told.contains(&place), "no {place}");
     assert!(told.contains("Lua 5.3"), "{told}");
@@ -101,7 +102,7 @@ const MODULES: [&str; 2] =
     ["/usr/lib/nginx/modules/ndk_http_module.so", "/usr/lib/nginx/modules/ngx_http_lua_module.so"];
 
 /// In a process of its own, without code that LuaJIT has compiled.
-fn nginx(folder: &Path) -> Option<(Running, PathBuf)> {
+pub fn nginx(folder: &Path) -> Option<(Running, PathBuf)> {
     let are_there = MODULES.iter().all(|module| Path::new(module).exists());
     let Some(program) = installed("nginx").filter(|_| are_there) else {
         skip("no nginx with Lua here", "apt-get install nginx-light libnginx-mod-http-lua");
@@ -128,6 +129,14 @@ fn nginx(folder: &Path) -> Option<(Running, PathBuf)> {
     Some((running, socket))
 }
 
+/// Its answer has to be right.
+pub fn ask_nginx(socket: &Path, number: u64) {
+    let path = format!("/item/{number}");
+    let answer = answer(socket, &path);
+    let length = (2000 * path.len()).to_string();
+    assert!(answer.ends_with(&format!("\r\n\r\n{length}")), "{answer}");
+}
+
 /// LuaJIT maps the memory of its objects itself: the pages that the leak takes are told by the line of the script.
 #[test]
 fn an_nginx_under_load_names_the_line_of_its_script_that_leaks() {
@@ -135,13 +144,7 @@ fn an_nginx_under_load_names_the_line_of_its_script_that_leaks() {
     let Some((running, socket)) = nginx(&folder.0) else { return };
     let text = fs::read_to_string(fixture("nginx_application.lua")).expect("a fixture");
     let line = text.lines().position(|line| line.contains("-- the leak")).expect("a leak") + 1;
-    let ask = |number| {
-        let path = format!("/item/{number}");
-        let answer = answer(&socket, &path);
-        let length = (2000 * path.len()).to_string();
-        assert!(answer.ends_with(&format!("\r\n\r\n{length}")), "{answer}");
-    };
-    let (told, _) = told_under_load(running.0.id(), ask);
+    let (told, _) = told_under_load(running.pid(), |number| ask_nginx(&socket, number));
     let place = format!("function <nginx_application.lua:5> (nginx_application.lua:{line})");
     assert!(told.contains(&place), "no {place}");
     assert!(told.contains("LuaJIT 2.1"), "{told}");

@@ -12,6 +12,7 @@ mod php;
 mod releases;
 mod ruby;
 mod server;
+mod share;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

@@ -1,13 +1,7 @@
 //! Functions of PHP that allocate memory are named, with the stack that PHP sees itself at each
 //! allocation; and nothing that PHP has in place of its frames does harm.
 
-use std::{
-    fs,
-    process::Command,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Command, time::Duration};
 
 use heapattach_ledger::Metric;
 use heapattach_tests::{
@@ -20,6 +14,7 @@ use heapattach_tests::{
 
 use super::{
     ALL, assert_sound, assert_spoiled, assert_stacks, recorded, recorded_nonsense, scripts,
+    server::while_asked,
 };
 
 const PHP: &str = "[php]";
@@ -85,28 +80,21 @@ fn frames_that_are_nonsense_do_no_harm() {
     assert_sound(&ledger, PHP, &["sound:53", "work:59", "{main}:66"]);
 }
 
+/// Its answer has to be right.
+pub fn ask_fpm(server: &PhpFpm) {
+    assert_eq!(server.request("php_application.php", &[]).text(|_| false), ANSWER);
+}
+
 #[test]
 fn a_worker_of_php_fpm_under_load_names_the_line_that_leaks() {
     let Some(server) = PhpFpm::start(&["extension=ffi", "ffi.enable=1"]) else { return };
     let script = fixture("php_application.php");
     let text = fs::read_to_string(&script).expect("a fixture");
     let line = text.lines().position(|line| line.contains("/* the leak */")).expect("a leak") + 1;
-    let is_over = AtomicBool::new(false);
-    let (outcome, answered) = thread::scope(|scope| {
-        let client = scope.spawn(|| {
-            let mut answered = 0_u64;
-            while !is_over.load(Relaxed) {
-                assert_eq!(server.request("php_application.php", &[]).text(|_| false), ANSWER);
-                answered += 1;
-            }
-            answered
-        });
-        let pid = server.worker.to_string();
-        let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
-        let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
-        is_over.store(true, Relaxed);
-        (outcome, client.join().expect("all answers are right"))
-    });
+    let pid = server.worker.to_string();
+    let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
+    let session = Heapattach::new(session).limit(Duration::from_secs(60));
+    let (outcome, answered) = while_asked(|_| ask_fpm(&server), || session.run());
     let told = outcome.expect(0).stdout;
     println!("{answered} requests answered\n{told}");
     // The page is folded to its width.

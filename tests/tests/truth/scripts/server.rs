@@ -5,12 +5,29 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::Duration,
 };
 
 use heapattach_tests::command::Heapattach;
+
+/// Does something while one client asks all the time, by the numbers of its questions; answers how many these were, too.
+pub fn while_asked<T>(ask: impl Fn(u64) + Sync, work: impl FnOnce() -> T) -> (T, u64) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let numbers = (0..).take_while(|_| !is_over.load(Relaxed));
+            numbers.inspect(|number| ask(*number)).count() as u64
+        });
+        let done = work();
+        is_over.store(true, Relaxed);
+        (done, client.join().expect("right answers"))
+    })
+}
 
 /// A server, ended with the test.
 pub struct Server {
@@ -30,40 +47,34 @@ impl Server {
     }
 
     /// Its number.
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What a session of so many seconds tells while two clients ask it, its words one behind the other: the page is
     /// folded to its width.
     pub fn told_under_load(&self, seconds: &str) -> String {
-        let is_over = AtomicBool::new(false);
-        let (outcome, answered) = thread::scope(|scope| {
-            let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| self.load(&is_over))).collect();
-            let pid = self.pid().to_string();
-            let session = ["-p", &pid, "--duration", seconds, "--every", "16KiB", "--no-record"];
-            let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
-            is_over.store(true, Relaxed);
-            let answered = clients.into_iter().map(|client| client.join().expect("right answers"));
-            (outcome, answered.sum::<u64>())
-        });
+        let pid = self.pid().to_string();
+        let session = ["-p", &pid, "--duration", seconds, "--every", "16KiB", "--no-record"];
+        let session = Heapattach::new(session).limit(Duration::from_secs(60));
+        let second = || while_asked(self.client(), || session.run());
+        let ((outcome, other), answered) = while_asked(self.client(), second);
+        let answered = answered + other;
         let told = outcome.expect(0).stdout;
         println!("{answered} requests answered\n{told}");
         told.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Asks it until that is over; answers how often it was right.
-    fn load(&self, is_over: &AtomicBool) -> u64 {
-        let mut answered = 0;
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        while !is_over.load(Relaxed) {
-            let path = format!("/item/{answered}");
+    /// A client that has it answer, and looks whether that is right.
+    pub fn client(&self) -> impl Fn(u64) + Sync {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        let stream = Mutex::new(stream);
+        move |number| {
+            let mut stream = stream.lock().expect("one asks");
+            let path = format!("/item/{number}");
             stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("it reads");
-            let expected = format!("{path} 20870");
-            assert_eq!(answer_of(&mut stream), expected);
-            answered += 1;
+            assert_eq!(answer_of(&mut stream), format!("{path} 20870"));
         }
-        answered
     }
 }
 
