@@ -7,6 +7,7 @@ mod extremes;
 mod follow_forks;
 mod foretold;
 mod fork_servers;
+mod growth;
 mod late_code;
 mod libc_releases;
 mod loader_dlopen;
