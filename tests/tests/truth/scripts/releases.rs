@@ -82,6 +82,15 @@ fn every_block_has_the_stack_that_named_rubies_see() {
 }
 
 #[test]
+fn every_block_has_the_stack_that_named_builds_of_php_see() {
+    let others = env::var_os("HEAPATTACH_PHPS");
+    for php in others.iter().flat_map(|others| env::split_paths(others)) {
+        let words = [php.display().to_string()];
+        assert_program(&words, "PHP ", 24, (&fixture("php_frames.php"), "[php]"));
+    }
+}
+
+#[test]
 fn every_block_has_the_stack_that_other_releases_of_perl_see() {
     for release in PERL {
         let version = release.2.trim_start_matches("Perl ").trim_end_matches('.');
