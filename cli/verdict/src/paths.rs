@@ -62,7 +62,9 @@ impl<'a> Paths<'a> {
     }
 
     fn divided(&self, whole: Path, depth: usize) -> Vec<Path> {
-        if depth >= DEPTH || whole.site.stacks.len() < 2 {
+        // Two parts that have a habit each have so many records at least.
+        let records = whole.site.weights[Metric::Allocated as usize].now.records();
+        if depth >= DEPTH || whole.site.stacks.len() < 2 || records < 2 * FEWEST {
             return vec![whole];
         }
         let mut groups: BTreeMap<(u32, Option<u32>), Vec<u32>> = BTreeMap::new();

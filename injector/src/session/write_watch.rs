@@ -36,7 +36,7 @@ use crate::{
 use heapattach_process::{
     addr::RemoteAddr,
     fault,
-    page_writes::{FLAGS, PageWrites, USERFAULTFD, WritesError},
+    page_writes::{FLAGS, PageWrites, USERFAULTFD, WritesError, watchable},
     proc::{maps, pidfd},
 };
 
@@ -126,19 +126,8 @@ pub fn watch_in(session: &Session<'_>) -> Result<(PageWrites, Duration), WatchEr
 }
 
 fn from_outside(target: &Target, descriptor: OwnedFd) -> Result<PageWrites, WatchError> {
-    let text = target.process.read("maps").map_err(|_| KeepError::Maps)?;
-    let maps = maps::parse(&text).map_err(|_| KeepError::Maps)?;
-    let watched = maps.iter().filter(|mapping| is_watched(mapping));
-    let areas: Vec<_> =
-        watched.map(|mapping| mapping.range.start.get()..mapping.range.end.get()).collect();
+    let areas = watchable(&target.process).map_err(|_| KeepError::Maps)?;
     Ok(PageWrites::watch(&target.process, descriptor, &areas)?)
-}
-
-/// Memory that blocks of an allocator lie in: stacks grow, and are no blocks.
-fn is_watched(mapping: &maps::Mapping<'_>) -> bool {
-    let label = mapping.label();
-    let is_private = !mapping.shared && mapping.inode == 0 && mapping.writable;
-    is_private && (mapping.is_anonymous() || label == "[heap]")
 }
 
 fn in_stop(

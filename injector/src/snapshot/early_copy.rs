@@ -21,17 +21,19 @@ use nix::{
 use super::finished_copy::Finished;
 use crate::home::PAGE;
 use heapattach_process::{
-    page_writes::{PageWrites, Pages, WritesError},
+    page_writes::{PageWrites, Pages, WritesError, watchable},
     proc::Process,
-    ranges::joined,
+    ranges::{joined, minus},
 };
 
 /// So much is copied at once.
 const PIECE: usize = 1 << 20;
 /// What is left for the stop may be this much: a millisecond of copying.
 const LITTLE: u64 = 1 << 20;
+/// What came meanwhile is left for the stop if it is less.
+const MUCH: u64 = 4 << 20;
 /// What was written is copied again so often, at most.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 12;
 /// More pages that cannot be read are not kept in mind.
 const MOST_UNREAD: usize = 1 << 16;
 
@@ -106,7 +108,12 @@ impl EarlyCopy {
     ///
     /// # Errors
     /// When there is not so much room, it cannot be told what was written, or it is not wanted any more.
-    pub fn copy(&mut self, room: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), EarlyError> {
+    pub fn copy(
+        &mut self,
+        process: &Process,
+        room: u64,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<(), EarlyError> {
         let go_on = || if is_wanted() { Ok(()) } else { Err(EarlyError::GivenUp) };
         let all = self.writes.there()?;
         let bytes = all.iter().map(|pages| length(&pages.range)).sum();
@@ -117,20 +124,33 @@ impl EarlyCopy {
         self.copy_fresh(&ranges, &go_on)?;
         let mut before = u64::MAX;
         for _ in 0..ROUNDS {
+            let came = self.watch_what_came(process)?;
             let written = self.writes.written_again()?;
-            let bytes = written.iter().map(length).sum();
+            let bytes = came.iter().chain(&written).map(length).sum();
+            self.update(&came, &go_on)?;
             self.update(&written, &go_on)?;
             if self.bytes() > room {
                 return Err(EarlyError::NoRoom { bytes: self.bytes(), room });
             }
             // Where it does not become less it will not.
-            if bytes <= LITTLE || bytes > before / 2 {
+            if bytes <= LITTLE || bytes > before {
                 break;
             }
             before = bytes;
         }
         self.before = self.writes.there()?;
         Ok(())
+    }
+
+    /// Watches memory that came meanwhile, a heap that grows, if it is much: the kernel never joins it with what was
+    /// there, so that each time there is a mapping more. Answers what is to be copied of it.
+    fn watch_what_came(&mut self, process: &Process) -> Result<Vec<Range<u64>>, EarlyError> {
+        let refused = |errno| WritesError::Refused { call: "reading its map", errno };
+        let came = minus(&watchable(process).map_err(refused)?, self.writes.areas());
+        match came.iter().map(length).sum::<u64>() {
+            MUCH.. => Ok(self.writes.watch_more(&came)?),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// In the stop, whose memory map is `mapped`: what was written since is copied a last time. Answers the parts that

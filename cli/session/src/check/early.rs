@@ -35,7 +35,7 @@ impl Inspection<'_> {
         let mut early = EarlyCopy::new(process, writes, stopped);
         let room = Load::of(process).own_room();
         let copied = thread::scope(|scope| {
-            let copying = scope.spawn(|| early.copy(room, &|| true));
+            let copying = scope.spawn(|| early.copy(process, room, &|| true));
             wait(session, || copying.is_finished());
             copying.join()
         });

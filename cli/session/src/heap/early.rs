@@ -51,7 +51,7 @@ pub(super) fn take(
     let (writes, stopped) = cold::watch(target)?;
     report.moment.stopped_us += micros(stopped);
     let mut early = EarlyCopy::new(process, writes, stopped);
-    early.copy(load.own_room(), &|| before.1.is_wanted()).map_err(not_copied)?;
+    early.copy(process, load.own_room(), &|| before.1.is_wanted()).map_err(not_copied)?;
     let until = Instant::now() + options.max_pause;
     let look = |stop: &Stopped<'_>| {
         let wants_scene = options.wants_scene(|| resident(process));

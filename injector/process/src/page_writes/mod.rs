@@ -3,12 +3,14 @@
 //!
 //! It is done over a userfaultfd of the process. When that is closed, by us or because we ended, all is as it was.
 
+mod areas;
 mod early;
 mod requests;
 mod since;
 #[cfg(test)]
 mod since_tests;
 
+pub use areas::watchable;
 pub use requests::Pages;
 
 use std::{
@@ -20,7 +22,10 @@ use std::{
 
 use nix::errno::Errno;
 
-use crate::proc::Process;
+use crate::{
+    proc::Process,
+    ranges::{joined, minus},
+};
 use requests::Wanted;
 
 /// What the link of such a descriptor says.
@@ -91,31 +96,45 @@ impl PageWrites {
         requests::begin(&descriptor).map_err(WritesError::NoKernel)?;
         let threads = thread::available_parallelism().map_or(1, |count| count.get().min(THREADS));
         let mut writes = Self { descriptor, pagemap, areas: Vec::new(), protected: 0, threads };
+        writes.watch_more(areas)?;
+        Ok(writes)
+    }
+
+    /// Watches these areas, too, as far as they are not: memory that came meanwhile. Answers the pages of them that are
+    /// there, which are protected from now on; ascending.
+    ///
+    /// # Errors
+    /// As [`watch`](Self::watch).
+    pub fn watch_more(&mut self, areas: &[Range<u64>]) -> Result<Vec<Range<u64>>, WritesError> {
         // A map that changes while it is read can tell a place twice.
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.start);
-        for area in areas {
-            let end = writes.areas.last().map_or(0, |last| last.end);
-            let area = area.start.max(end)..area.end;
-            if area.start >= area.end {
-                continue;
-            }
-            match requests::register(&writes.descriptor, &area) {
-                Ok(()) => match writes.areas.last_mut() {
-                    Some(last) if last.end == area.start => last.end = area.end,
-                    _ => writes.areas.push(area),
-                },
+        let (mut fresh, mut end) = (Vec::new(), 0);
+        for area in &mut areas {
+            area.start = area.start.max(end);
+            end = end.max(area.end);
+        }
+        for area in minus(areas.iter().filter(|area| area.start < area.end), &self.areas) {
+            match requests::register(&self.descriptor, &area) {
+                Ok(()) => fresh.push(area),
                 // The process goes on: it is gone, or is another mapping by now.
                 Err(Errno::EINVAL | Errno::ENOMEM | Errno::EBUSY | Errno::EPERM) => {}
-                Err(errno) => return Err(refused("UFFDIO_REGISTER")(errno)),
+                Err(errno) => {
+                    return Err(WritesError::Refused { call: "UFFDIO_REGISTER", errno });
+                }
             }
         }
-        for area in writes.areas.clone() {
-            for piece in pieces(&area) {
-                writes.protected += bytes(&writes.scan(Wanted::Protect, &piece)?);
-            }
+        // First they are known: they are given back when this goes.
+        self.areas.extend(fresh.iter().cloned());
+        self.areas.sort_by_key(|area| area.start);
+        self.areas = joined(std::mem::take(&mut self.areas));
+        let mut protected = Vec::new();
+        for piece in fresh.iter().flat_map(pieces) {
+            let found = self.scan(Wanted::Protect, &piece)?;
+            self.protected += bytes(&found);
+            protected.extend(found.into_iter().map(|pages| pages.range));
         }
-        Ok(writes)
+        Ok(protected)
     }
 
     /// Bytes on pages that were protected.
@@ -230,6 +249,31 @@ mod tests {
         }
         drop(writes);
         assert_eq!(memory[page(4)], 2);
+    }
+
+    #[test]
+    fn what_came_later_is_watched_too() {
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let Some(descriptor) = requests::own_descriptor() else {
+            return skipped("there is no userfaultfd");
+        };
+        let mut memory = vec![0_u8; 16 << 20];
+        let start = (memory.as_ptr() as u64 + (4 << 20)).next_multiple_of(PAGE);
+        let first = usize::try_from(start - memory.as_ptr() as u64).unwrap();
+        let page = |number: usize| first + number * 4096;
+        let pages = |from: u64, to: u64| start + from * PAGE..start + to * PAGE;
+        let mut writes = match PageWrites::watch(&process, descriptor, &[pages(8, 16)]) {
+            Err(error @ WritesError::NoKernel(_)) => return skipped(&error.to_string()),
+            other => other.unwrap(),
+        };
+        [2, 9, 17].into_iter().for_each(|number| memory[page(number)] = 1);
+        let came = writes.watch_more(&[pages(0, 12), pages(12, 20)]).unwrap();
+        assert_eq!(came, [pages(2, 3), pages(17, 18)]);
+        assert_eq!(writes.areas(), [pages(0, 20)]);
+        assert_eq!(writes.written_again().unwrap(), [pages(9, 10)]);
+        [2, 3, 18].into_iter().for_each(|number| memory[page(number)] = 2);
+        assert_eq!(writes.written_again().unwrap(), [pages(2, 4), pages(18, 19)]);
+        assert!(writes.watch_more(&[pages(0, 20)]).unwrap().is_empty());
     }
 
     #[test]
