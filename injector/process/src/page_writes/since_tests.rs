@@ -61,7 +61,7 @@ fn map(at: Option<u64>, length: usize) -> u64 {
 /// Writes to pages that may be written to.
 fn touch(random: &mut Random, part: &Range<u64>, open: &[Range<u64>]) {
     let every = 1 + random.below(4);
-    for at in (part.start..part.end).step_by(4096).filter(|at| at / PAGE % every == 0) {
+    for at in (part.start..part.end).step_by(4096).filter(|at| (at / PAGE).is_multiple_of(every)) {
         if open.iter().any(|open| open.contains(&at)) {
             // SAFETY: see above.
             unsafe { (at as *mut u8).write_volatile(1) };
@@ -85,24 +85,24 @@ fn change(random: &mut Random, process: &Process, area: &Range<u64>, ours: &mut 
     let part = random.part(area);
     let is_ours = minus([&part], ours).is_empty();
     let (at, length) = (pointer(part.start), length(&part));
-    // SAFETY: see above.
-    unsafe {
-        match random.below(8) {
-            _ if !is_ours => {}
-            0..3 => touch(random, &part, &open(process, area)[0]),
-            3..5 => mman::madvise(at, length, MmapAdvise::MADV_DONTNEED).unwrap(),
-            5 => {
-                *ours = minus(ours.iter(), std::slice::from_ref(&part));
-                mman::munmap(at, length).unwrap();
-            }
-            6 => {
-                // Where nothing is touched then there is no table any more.
-                map(Some(part.start), length);
-                let part = random.part(&part);
-                touch(random, &part, std::slice::from_ref(&part));
-            }
-            _ => mman::mprotect(at, length, ProtFlags::PROT_READ).unwrap(),
+    match random.below(8) {
+        _ if !is_ours => {}
+        0..3 => touch(random, &part, &open(process, area)[0]),
+        // SAFETY: see above.
+        3..5 => unsafe { mman::madvise(at, length, MmapAdvise::MADV_DONTNEED) }.unwrap(),
+        5 => {
+            *ours = minus(ours.iter(), std::slice::from_ref(&part));
+            // SAFETY: see above.
+            unsafe { mman::munmap(at, length) }.unwrap();
         }
+        6 => {
+            // Where nothing is touched then there is no table any more.
+            map(Some(part.start), length);
+            let part = random.part(&part);
+            touch(random, &part, std::slice::from_ref(&part));
+        }
+        // SAFETY: see above.
+        _ => unsafe { mman::mprotect(at, length, ProtFlags::PROT_READ) }.unwrap(),
     }
 }
 
@@ -119,7 +119,8 @@ fn by_page(all: &[Pages], area: &Range<u64>) -> Vec<Pages> {
 #[test]
 fn what_is_there_since_is_what_is_there() {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
-    let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 | 1;
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let seed = u64::from(now.subsec_nanos()) << 20 | now.as_secs() << 1 | 1;
     let mut random = Random(seed);
     let (mut changed, mut same) = (0, 0);
     for round in 0..ROUNDS {
