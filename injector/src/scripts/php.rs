@@ -32,7 +32,7 @@ const ROWS: [Row; 6] = [
     Row { interface: "20200930", version: "8.0", file: 144 },
     Row { interface: "20210902", version: "8.1", file: 144 },
     Row { interface: "20220829", version: "8.2", file: 152 },
-    Row { interface: "20230831", version: "8.3", file: 152 },
+    Row { interface: "20230831", version: "8.3", file: 144 },
     Row { interface: "20240924", version: "8.4", file: 168 },
 ];
 
