@@ -39,6 +39,8 @@ const TARGETS: [(&str, &[&str]); 11] = [
     ("JavaLoad.java", &[]),
     ("javascript_load.js", &[]),
 ];
+/// After so many tries their requests are counted again.
+const RECOUNTED: u64 = 50;
 /// What runs such a file.
 const INTERPRETERS: [(&str, &str, &str); 7] = [
     (".py", "python3", "apt-get install python3"),
@@ -88,12 +90,17 @@ impl Victim {
         (file, words): (&'static str, &'static [&'static str]),
         run: fn(&Fixture, &str) -> Outcome,
     ) -> Option<Self> {
-        let fixture = start(file, words)?;
-        let said = run(&fixture, "count").stderr;
+        let mut victim = Self { file, words, fixture: start(file, words)?, requests: 0 };
+        victim.count(run);
+        Some(victim)
+    }
+
+    /// Counts the requests: where signals never end, and others have the processors, they can be very many once.
+    fn count(&mut self, run: fn(&Fixture, &str) -> Outcome) {
+        let said = run(&self.fixture, "count").stderr;
         let count = said.split_once("faults: ").and_then(|(_, rest)| rest.split_once(" calls"));
         let requests = count.and_then(|(count, _)| count.parse().ok());
-        let requests = requests.unwrap_or_else(|| panic!("{file}: no count in {said}"));
-        Some(Self { file, words, fixture, requests })
+        self.requests = requests.unwrap_or_else(|| panic!("{}: no count in {said}", self.file));
     }
 
     /// Whether it goes on, and sees nothing wrong.
@@ -142,6 +149,9 @@ fn kill_again_and_again(what: &str, wanted: u64, run: fn(&Fixture, &str) -> Outc
             // A command that ends before the chosen request kills nothing.
             assert!(tried < 1000 + wanted * 10, "{what}: {killed} deaths only, seed {seed}");
             tried += 1;
+            if tried % RECOUNTED == 0 {
+                victim.count(run);
+            }
             // What is cleaned up first makes the later requests come later.
             let n = random.between(1, victim.requests * 5 / 4);
             let said = run(&victim.fixture, &format!("kill:{n}")).stderr;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use heapattach_tests::{
+    Folder,
     command::{Heapattach, Running, binary},
     deadline::{PATIENCE, wait_until},
     fixture::{Fixture, Launch},
@@ -174,11 +175,15 @@ fn a_server_is_looked_at_and_looked_at_again_when_it_comes_back() {
 fn a_server_at_a_socket_is_looked_at() {
     let Some(mut fixture) = fixture() else { return };
     let pid = fixture.pid();
-    let socket = std::env::temp_dir().join(format!("heapattach-top-{pid}.sock"));
+    let folder = Folder::new("top");
+    let socket = folder.0.join("socket");
     let address = format!("unix:{}", socket.display());
     let args = ["serve", "-p", &pid.to_string(), "--listen", &address, "--every", "1"];
-    let server = Heapattach::new(args).target(pid).limit(10 * PATIENCE).start();
-    wait_until("a server", PATIENCE, || socket.exists() && is_touched(pid));
+    let mut server = Heapattach::new(args).target(pid).limit(10 * PATIENCE).start();
+    wait_until("a server", PATIENCE, || {
+        assert!(server.is_running(), "{}", server.talk());
+        socket.exists() && is_touched(pid)
+    });
     let bytes = fixture.step(1, 50) as f64;
     wait_until("what is kept", PATIENCE, || {
         let told =

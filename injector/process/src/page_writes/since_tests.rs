@@ -2,7 +2,7 @@
 //! this process that was written, given back, unmapped, mapped anew and closed at random.
 //!
 //! # Safety
-//! All calls are about memory that the test mapped itself, and nothing else looks at.
+//! All calls are about memory that the test mapped itself, and that nothing else looks at.
 #![allow(unsafe_code)]
 
 use std::{num::NonZeroUsize, ops::Range, os::raw::c_void, ptr::NonNull};
@@ -53,7 +53,7 @@ fn map(at: Option<u64>, length: usize) -> u64 {
     let at = at.and_then(|at| NonZeroUsize::new(usize::try_from(at).unwrap()));
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     let length = NonZeroUsize::new(length).unwrap();
-    // SAFETY: see above.
+    // SAFETY: the test mapped it, and nothing else looks at it.
     let mapped = unsafe { mman::mmap_anonymous(at, length, access, flags) }.unwrap();
     mapped.as_ptr() as u64
 }
@@ -63,7 +63,7 @@ fn touch(random: &mut Random, part: &Range<u64>, open: &[Range<u64>]) {
     let every = 1 + random.below(4);
     for at in (part.start..part.end).step_by(4096).filter(|at| (at / PAGE).is_multiple_of(every)) {
         if open.iter().any(|open| open.contains(&at)) {
-            // SAFETY: see above.
+            // SAFETY: the test mapped it, and nothing else looks at it.
             unsafe { (at as *mut u8).write_volatile(1) };
         }
     }
@@ -88,11 +88,11 @@ fn change(random: &mut Random, process: &Process, area: &Range<u64>, ours: &mut 
     match random.below(8) {
         _ if !is_ours => {}
         0..3 => touch(random, &part, &open(process, area)[0]),
-        // SAFETY: see above.
+        // SAFETY: the test mapped it, and nothing else looks at it.
         3..5 => unsafe { mman::madvise(at, length, MmapAdvise::MADV_DONTNEED) }.unwrap(),
         5 => {
             *ours = minus(ours.iter(), std::slice::from_ref(&part));
-            // SAFETY: see above.
+            // SAFETY: the test mapped it, and nothing else looks at it.
             unsafe { mman::munmap(at, length) }.unwrap();
         }
         6 => {
@@ -101,7 +101,7 @@ fn change(random: &mut Random, process: &Process, area: &Range<u64>, ours: &mut 
             let part = random.part(&part);
             touch(random, &part, std::slice::from_ref(&part));
         }
-        // SAFETY: see above.
+        // SAFETY: the test mapped it, and nothing else looks at it.
         _ => unsafe { mman::mprotect(at, length, ProtFlags::PROT_READ) }.unwrap(),
     }
 }
@@ -162,7 +162,7 @@ fn what_is_there_since_is_what_is_there() {
         }
         drop(writes);
         for own in ours {
-            // SAFETY: see above.
+            // SAFETY: the test mapped it, and nothing else looks at it.
             unsafe { mman::munmap(pointer(own.start), length(&own)) }.unwrap();
         }
     }
