@@ -1,14 +1,14 @@
 //! Places told apart by how they are called, where that makes a difference: a program's own wrapper of malloc
 //! allocates what one caller forgets and what another one frees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::{
     keeping::{Habit, Keeping},
     place::Place,
     subject::{Site, own_calls},
 };
-use heapattach_ledger::{Births, Ledger, Metric};
+use heapattach_ledger::{Ledger, Metric};
 
 /// Calls that are looked at behind a place.
 const DEPTH: usize = 8;
@@ -33,22 +33,25 @@ pub struct Path {
 /// Makes them.
 pub struct Paths<'a> {
     ledger: &'a Ledger,
-    /// Numbers of rows, those of each stack together, in the order of the stacks.
-    rows: Vec<u32>,
+    rows: ByStack,
+    births: ByStack,
+}
+
+/// What there are a million of, each with its stack.
+struct ByStack {
+    /// The numbers of these, those of each stack together, in the order of the stacks.
+    numbers: Vec<u32>,
     /// Where those of each stack begin, and of the last one where they end.
     begins: Vec<u32>,
-    births: HashMap<u32, Births>,
 }
 
 impl<'a> Paths<'a> {
     /// Of a ledger.
     pub fn of(ledger: &'a Ledger) -> Self {
-        let (rows, begins) = by_stack(ledger);
-        let mut births: HashMap<u32, Births> = HashMap::new();
-        for (stack, more) in &ledger.births {
-            births.entry(*stack).or_default().merge(more);
-        }
-        Self { ledger, rows, begins, births }
+        let count = ledger.stacks.count();
+        let rows = ByStack::new(count, ledger.rows.iter().map(|row| row.stack));
+        let births = ByStack::new(count, ledger.births.iter().map(|(stack, _)| *stack));
+        Self { ledger, rows, births }
     }
 
     /// The place whole, if its callers have one habit; else its parts.
@@ -62,9 +65,7 @@ impl<'a> Paths<'a> {
     }
 
     fn divided(&self, whole: Path, depth: usize) -> Vec<Path> {
-        // Two parts that have a habit each have so many records at least.
-        let records = whole.site.weights[Metric::Allocated as usize].now.records();
-        if depth >= DEPTH || whole.site.stacks.len() < 2 || records < 2 * FEWEST {
+        if depth >= DEPTH || whole.site.stacks.len() < 2 {
             return vec![whole];
         }
         let mut groups: BTreeMap<(u32, Option<u32>), Vec<u32>> = BTreeMap::new();
@@ -95,25 +96,18 @@ impl<'a> Paths<'a> {
         parts.into_iter().flat_map(|part| self.divided(part, depth + 1)).collect()
     }
 
-    /// Numbers of the rows of a stack.
-    fn rows(&self, stack: u32) -> &[u32] {
-        let ends = self.begins.get(stack as usize).zip(self.begins.get(stack as usize + 1));
-        let range = ends.map(|(first, last)| *first as usize..*last as usize);
-        range.and_then(|range| self.rows.get(range)).unwrap_or_default()
-    }
-
     /// The part of a place that has these stacks.
     fn part(&self, whole: &Site, stacks: Vec<u32>, depth: usize) -> Path {
         let mut site = Site::at(whole.place.clone());
         for stack in &stacks {
-            for row in self.rows(*stack) {
+            for row in self.rows.of(*stack) {
                 let row = &self.ledger.rows[*row as usize];
                 for metric in Metric::ALL {
                     row.add_to(metric, &mut site.weights[metric as usize].now);
                 }
             }
-            if let Some(births) = self.births.get(stack) {
-                site.births.merge(births);
+            for births in self.births.of(*stack) {
+                site.births.merge(&self.ledger.births[*births as usize].1);
             }
         }
         let call = stacks.first().and_then(|&stack| own_calls(self.ledger, stack).nth(depth));
@@ -124,28 +118,36 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Numbers of rows by their stacks, and where those of each begin: there may be a million of both.
-fn by_stack(ledger: &Ledger) -> (Vec<u32>, Vec<u32>) {
-    let count = ledger.stacks.count();
-    let mut begins = vec![0_u32; count + 1];
-    let known = || (0_u32..).zip(&ledger.rows).filter(|(_, row)| (row.stack as usize) < count);
-    for (_, row) in known() {
-        begins[row.stack as usize + 1] += 1;
+impl ByStack {
+    /// Of so many stacks.
+    fn new(count: usize, stacks: impl Iterator<Item = u32> + Clone) -> Self {
+        let mut begins = vec![0_u32; count + 1];
+        let known = || (0_u32..).zip(stacks.clone()).filter(|(_, stack)| (*stack as usize) < count);
+        for (_, stack) in known() {
+            begins[stack as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for begin in &mut begins {
+            sum += *begin;
+            *begin = sum;
+        }
+        // Where the next one of each goes.
+        let mut next = begins.clone();
+        let mut numbers = vec![0; sum as usize];
+        for (number, stack) in known() {
+            let place = &mut next[stack as usize];
+            numbers[*place as usize] = number;
+            *place += 1;
+        }
+        Self { numbers, begins }
     }
-    let mut sum = 0;
-    for begin in &mut begins {
-        sum += *begin;
-        *begin = sum;
+
+    /// The numbers of those of a stack.
+    fn of(&self, stack: u32) -> &[u32] {
+        let ends = self.begins.get(stack as usize).zip(self.begins.get(stack as usize + 1));
+        let range = ends.map(|(first, last)| *first as usize..*last as usize);
+        range.and_then(|range| self.numbers.get(range)).unwrap_or_default()
     }
-    // Where the next row of each goes.
-    let mut next = begins.clone();
-    let mut rows = vec![0; sum as usize];
-    for (number, row) in known() {
-        let place = &mut next[row.stack as usize];
-        rows[*place as usize] = number;
-        *place += 1;
-    }
-    (rows, begins)
 }
 
 impl Path {
@@ -188,7 +190,7 @@ impl Path {
 mod tests {
     use super::*;
     use crate::subject::{Ask, Subject};
-    use heapattach_ledger::{EndReason, Line, Location, Row, sample};
+    use heapattach_ledger::{Births, EndReason, Line, Location, Row, sample};
     use heapattach_profile::{SPANS, Sum};
 
     #[test]
