@@ -127,11 +127,13 @@ impl EarlyCopy {
             let came = self.watch_what_came(process)?;
             let written = self.writes.written_again()?;
             let bytes = came.iter().chain(&written).map(length).sum();
+            let fresh = [&came, &written].into_iter().flat_map(|all| self.missing(all));
+            let wanted = self.bytes() + fresh.map(|range| length(&range)).sum::<u64>();
+            if wanted > room {
+                return Err(EarlyError::NoRoom { bytes: wanted, room });
+            }
             self.update(&came, &go_on)?;
             self.update(&written, &go_on)?;
-            if self.bytes() > room {
-                return Err(EarlyError::NoRoom { bytes: self.bytes(), room });
-            }
             // Where it does not become less it will not.
             if bytes <= LITTLE || bytes > before {
                 break;

@@ -124,7 +124,7 @@ impl PageWrites {
                 }
             }
         }
-        // First they are known: they are given back when this goes.
+        // Noted first: should a scan fail, their watch ends with this all the same.
         self.areas.extend(fresh.iter().cloned());
         self.areas.sort_by_key(|area| area.start);
         self.areas = joined(std::mem::take(&mut self.areas));

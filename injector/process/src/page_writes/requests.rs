@@ -88,7 +88,7 @@ pub(super) enum Wanted {
     /// All that are in memory or in swap.
     There,
     /// All that are not protected, and what is not there as far as the kernel has tables for it. Of all requests this
-    /// is the fastest: it looks at one bit of a page, and asks for nothing else.
+    /// is the fastest: it looks at one bit of each page.
     Unprotected,
 }
 

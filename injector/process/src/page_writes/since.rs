@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! there before  #########.####..####|####..|#####      # a page, . nothing, | a table of the kernel ends
-//! unprotected      ^      ^^  ^^         ^^             told; where a whole table is gone nothing is told
+//! unprotected      ^      ^^  ^^         ^^             told; of tables that were freed nothing is told
 //! so it is asked    one page of each table: is it there?
-//! so it is looked at closely: what is not protected, and all of tables that are gone
+//! so it is looked at closely: what is not protected, and all of tables that were freed
 //! ```
 
 use std::ops::Range;
@@ -53,8 +53,8 @@ impl PageWrites {
         }
         let here = both(before.iter().map(|pages| &pages.range), share);
         let same = both(&minus(&here, &unprotected), mapped);
-        let gone = self.tables_gone(&same)?;
-        let mut changed: Vec<Range<u64>> = unprotected.into_iter().chain(gone).collect();
+        let freed = self.tables_freed(&same)?;
+        let mut changed: Vec<Range<u64>> = unprotected.into_iter().chain(freed).collect();
         changed.sort_by_key(|range| range.start);
         let changed = both(&near(changed, NEAR), share);
         let mut all = self.there_in(&changed)?;
@@ -74,9 +74,9 @@ impl PageWrites {
         Ok(all)
     }
 
-    /// Of these pages those whose table is gone, by whole tables: of each one page is looked for. Where the last page
+    /// Of these pages those whose table was freed, by whole tables: of each one page is looked for. Where the last page
     /// of a table and the first one of the next are neighbours both are looked for at once.
-    fn tables_gone(&self, pages: &[Range<u64>]) -> Result<Vec<Range<u64>>, WritesError> {
+    fn tables_freed(&self, pages: &[Range<u64>]) -> Result<Vec<Range<u64>>, WritesError> {
         let mut tables: Vec<Range<u64>> = Vec::new();
         for range in pages {
             let mut at = range.start;
@@ -100,16 +100,16 @@ impl PageWrites {
             looks.push((look, &rest[..count]));
             rest = &rest[count..];
         }
-        let mut gone = Vec::new();
+        let mut freed = Vec::new();
         for (look, own) in looks {
             let found = self.scan(Wanted::There, &look)?;
-            let is_gone = |table: &&Range<u64>| {
+            let is_freed = |table: &&Range<u64>| {
                 let is_in =
                     |Range { start, end }: &Range<u64>| *start < table.end && table.start < *end;
                 !found.iter().any(|pages| is_in(&pages.range))
             };
-            gone.extend(own.iter().filter(is_gone).cloned());
+            freed.extend(own.iter().filter(is_freed).cloned());
         }
-        Ok(gone)
+        Ok(freed)
     }
 }

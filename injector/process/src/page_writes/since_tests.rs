@@ -1,5 +1,5 @@
 //! What is there now by what was there before, beside what the kernel tells when it looks at each page: of memory of
-//! this process that was written, given back, unmapped, mapped anew and closed at random.
+//! this process that was written, discarded, unmapped, mapped anew and closed at random.
 //!
 //! # Safety
 //! All calls are about memory that the test mapped itself, and that nothing else looks at.

@@ -15,6 +15,15 @@ use std::{
 
 use heapattach_tests::command::Heapattach;
 
+/// Tells the client that it is over, also where the work panics: else it would be waited for without end.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Does something while one client asks all the time, by the numbers of its questions; answers how many these were, too.
 pub fn while_asked<T>(ask: impl Fn(u64) + Sync, work: impl FnOnce() -> T) -> (T, u64) {
     let is_over = AtomicBool::new(false);
@@ -23,8 +32,9 @@ pub fn while_asked<T>(ask: impl Fn(u64) + Sync, work: impl FnOnce() -> T) -> (T,
             let numbers = (0..).take_while(|_| !is_over.load(Relaxed));
             numbers.inspect(|number| ask(*number)).count() as u64
         });
+        let end = AtEnd(&is_over);
         let done = work();
-        is_over.store(true, Relaxed);
+        drop(end);
         (done, client.join().expect("right answers"))
     })
 }
