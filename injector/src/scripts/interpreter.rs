@@ -10,7 +10,7 @@ use super::{
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
     lua, luajit, perl, php, ruby, v8,
 };
-use crate::hook::survey::Survey;
+use crate::hook::survey::{Loaded, Survey};
 use crate::module::python_marks::Marks;
 use heapattach_process::{
     addr::RemoteAddr, memory::Memory, proc::maps::Mapping, python_frame::Language,
@@ -162,10 +162,15 @@ impl Python {
     }
 }
 
+/// The name of a module, as it is printed.
+pub(super) fn module_name(loaded: &Loaded) -> String {
+    String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string()
+}
+
 /// The interpreter that is loaded, if one is; of several the first.
 pub(crate) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
     survey.loaded.iter().find_map(|loaded| {
-        let name = || String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
+        let name = || module_name(loaded);
         if loaded.module.python.runtime.is_some() {
             return Some(of_marks(&loaded.module.python, name(), memory));
         }

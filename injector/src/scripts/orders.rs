@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use heapattach_abi::{
     java::{JAVA_ORDERS_AT, JavaOrders},
-    python::{ORDERS, ORDERS_AT, Orders},
+    python::{ORDERS_AT, Orders},
 };
 use nix::errno::Errno;
 
-use super::interpreter::{Python, Unreadable, recognise};
-use crate::{hook::survey::Survey, trace::target::Target};
+use super::interpreter::{Python, Unreadable, module_name, recognise};
+use crate::{hook::survey::Survey, module, trace::target::Target};
 use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,
@@ -33,6 +33,7 @@ pub enum Wish {
 
 impl Python {
     /// The interpreter in a target whose frames are to be walked, if there is one.
+    /// To find it takes hundreds of reads of its memory, for which it need not stand still.
     pub(crate) fn wanted(target: &Target, survey: &Survey, wish: Wish) -> Option<Self> {
         if wish == Wish::Off {
             return None;
@@ -41,6 +42,17 @@ impl Python {
         let maps = maps::parse(&text).unwrap_or_default();
         let found = recognise(survey, &target.memory, &maps)?;
         Some(found.with_cold_part(&target.memory, &maps).if_allowed(target, wish))
+    }
+
+    /// Whether the module that it was found in is there yet.
+    pub(crate) fn is_there(&self, memory: &Memory, survey: &Survey) -> bool {
+        let (Self::Readable(interpreter), mut loaded) = (self, survey.loaded.iter()) else {
+            return true;
+        };
+        let found = loaded.find(|loaded| module_name(loaded) == interpreter.module);
+        found.is_some_and(|loaded| {
+            module::identity_at(memory, loaded.link.dynamic).ok() == Some(loaded.module.identity)
+        })
     }
 
     /// Has the payload of a target walk the frames, if we can read them; directly, where each call by which pages may go
@@ -52,6 +64,7 @@ impl Python {
         &self,
         target: &Target,
         control: RemoteAddr,
+        maps: &[Mapping<'_>],
         is_exact: bool,
         is_direct: bool,
     ) -> Result<(), Errno> {
@@ -61,8 +74,7 @@ impl Python {
             tell_java(&target.memory, control, &java.java)?;
         }
         let own = u64::from(own.unsigned_abs());
-        let maps = target.process.read("maps").unwrap_or_default();
-        let libc = if is_direct { libc(&maps::parse(&maps).unwrap_or_default()) } else { 0..0 };
+        let libc = if is_direct { libc(maps) } else { 0..0 };
         tell(&target.memory, control, &interpreter.orders(own, is_exact, libc))
     }
 
@@ -101,12 +113,8 @@ fn libc(maps: &[Mapping<'_>]) -> Range<u64> {
 
 /// Writes what is to be known of Java, before the orders, without which it is not looked at.
 fn tell_java(memory: &Memory, control: RemoteAddr, orders: &JavaOrders) -> Result<(), Errno> {
-    let mut at = control.offset(JAVA_ORDERS_AT as u64);
-    for &word in &orders.0 {
-        memory.write_word(at, word)?;
-        at = at.offset(8);
-    }
-    Ok(())
+    let words: Vec<u8> = orders.0.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    memory.write(control.offset(JAVA_ORDERS_AT as u64), &words)
 }
 
 /// Writes the orders into the control page.
@@ -116,9 +124,8 @@ fn tell_java(memory: &Memory, control: RemoteAddr, orders: &JavaOrders) -> Resul
 fn tell(memory: &Memory, control: RemoteAddr, orders: &Orders) -> Result<(), Errno> {
     let words = orders.words();
     let at = control.offset(ORDERS_AT as u64);
-    for (number, &word) in (0..ORDERS as u64).zip(&words).skip(1) {
-        memory.write_word(at.offset(number * 8), word)?;
-    }
+    let rest: Vec<u8> = words.iter().skip(1).flat_map(|word| word.to_ne_bytes()).collect();
+    memory.write(at.offset(8), &rest)?;
     // The address of the global state last: the payload looks at nothing else before.
     memory.write_word(at, words[0])
 }

@@ -200,6 +200,7 @@ impl<'t> Attach<'t> {
             Err(error) => return Err(Failure::clean(error, self.touched())),
         };
         self.look_at_tables(&prepared);
+        let python = Python::wanted(target, &prepared.survey, self.options.python);
         let stop = match held {
             Some(stop) => stop,
             None => self.stop()?,
@@ -212,7 +213,9 @@ impl<'t> Attach<'t> {
         if self.surveyor.is_static() {
             thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
         }
-        if !still_there(target, &prepared.survey, &hooks)
+        let is_gone = |python: &Python| !python.is_there(&target.memory, &prepared.survey);
+        if python.as_ref().is_some_and(is_gone)
+            || !still_there(target, &prepared.survey, &hooks)
             || is_unpatched_meanwhile(target, &maps, &hooks)
         {
             self.stops.push(StopRecord::end(StopReason::Attach, stop));
@@ -226,7 +229,7 @@ impl<'t> Attach<'t> {
             }
             fall_back(&mut hooks, reason, mode);
         }
-        let installed = self.install(&stop, &maps, &prepared, hooks);
+        let installed = self.install(&stop, &maps, &prepared, hooks, python);
         self.stops.push(StopRecord::end(StopReason::Attach, stop));
         match installed {
             Ok(mut installed) => {
@@ -287,6 +290,7 @@ impl<'t> Attach<'t> {
         maps: &[Mapping<'_>],
         prepared: &Prepared,
         hooks: Vec<PlannedHook>,
+        python: Option<Python>,
     ) -> Result<Installed, Box<Broken>> {
         let (ground, is_far) = match self.ground.take() {
             Some(ground) => (ground, true),
@@ -349,12 +353,11 @@ impl<'t> Attach<'t> {
             requests::watch(&self.target.memory, &patches.home, word)
                 .map_err(|e| failed(AttachError::Enable(e)))?;
         }
-        mailboxes.look(self.target, &mut patches.home);
-        let python = Python::wanted(self.target, &prepared.survey, self.options.python);
+        mailboxes.look(&self.target.memory, maps, &mut patches.home);
         if let Some(python) = &python {
             // Before the first call: a short program is over before it could be told later.
             let (is_exact, is_direct) = (self.options.interval <= 1, patches.sees_pages_go());
-            let told = python.tell(self.target, home.control(), is_exact, is_direct);
+            let told = python.tell(self.target, home.control(), maps, is_exact, is_direct);
             told.map_err(|e| failed(AttachError::Enable(e)))?;
         }
         orders::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;

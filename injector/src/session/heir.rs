@@ -243,8 +243,10 @@ fn switch_on(
     }
     if let Some(python) = &heritage.python {
         // The child only bears another number.
+        let text = target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
         let (is_exact, is_direct) = (options.interval <= 1, patches.sees_pages_go());
-        let told = python.tell(target, patches.home.control(), is_exact, is_direct);
+        let told = python.tell(target, patches.home.control(), &maps, is_exact, is_direct);
         told.map_err(AttachError::Enable)?;
     }
     let first_stack = heritage.first_stack.clone();

@@ -182,7 +182,9 @@ impl<'t> Session<'t> {
         let changed = links != self.links;
         self.changes += u64::from(changed || has_loaded);
         if changed {
-            self.mailboxes.look(self.target, &mut self.patches.home);
+            let text = self.target.process.read("maps").unwrap_or_default();
+            let maps = maps::parse(&text).unwrap_or_default();
+            self.mailboxes.look(&self.target.memory, &maps, &mut self.patches.home);
         }
         if changed || has_loaded || due || self.sorted.pending > 0 {
             self.links = links;
@@ -213,9 +215,11 @@ impl<'t> Session<'t> {
         }
         let Options { python, interval, .. } = self.options;
         let Some(found) = Python::wanted(self.target, survey, python) else { return };
-        let control = self.patches.home.control();
+        let text = self.target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
+        let (control, is_direct) = (self.patches.home.control(), self.patches.sees_pages_go());
         // The end of the target is noticed elsewhere.
-        let _ = found.tell(self.target, control, interval <= 1, self.patches.sees_pages_go());
+        let _ = found.tell(self.target, control, &maps, interval <= 1, is_direct);
         self.take_python(Some(found));
     }
 

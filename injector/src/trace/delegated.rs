@@ -30,7 +30,7 @@ use crate::trace::{
 };
 
 /// How long an answer is looked for before we sleep: it mostly comes at once.
-const SPIN: Duration = Duration::from_micros(20);
+const SPIN: Duration = Duration::from_micros(5);
 
 /// What a request does to the thread it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

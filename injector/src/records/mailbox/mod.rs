@@ -27,7 +27,7 @@ use heapattach_process::{
     addr::RemoteAddr,
     little_endian::{u32_at, u64_at},
     memory::Memory,
-    proc::maps,
+    proc::maps::Mapping,
 };
 
 use letter::{ENTRIES_BYTES, REQUEST_BYTES, REQUESTS};
@@ -100,17 +100,19 @@ impl Mailboxes {
     }
 
     /// Looks for mailboxes of modules that came, and says there that a session watches.
-    pub fn look(&mut self, target: &Target, home: &mut Home) {
+    pub fn look(&mut self, memory: &Memory, maps: &[Mapping<'_>], home: &mut Home) {
         if self.word != 0 {
-            self.failed = self.failed.take().or(self.open(target, home).err());
+            self.failed = self.failed.take().or(self.open(memory, maps, home).err());
         }
     }
 
-    fn open(&mut self, target: &Target, home: &mut Home) -> Result<(), HomeError> {
-        let text = target.process.read("maps").unwrap_or_default();
-        let maps = maps::parse(&text).unwrap_or_default();
-        let memory = &target.memory;
-        for place in note::places(memory, &maps) {
+    fn open(
+        &mut self,
+        memory: &Memory,
+        maps: &[Mapping<'_>],
+        home: &mut Home,
+    ) -> Result<(), HomeError> {
+        for place in note::places(memory, maps) {
             let Some(content) = read(memory, place.mailbox) else { continue };
             let Ok(identity) = module::identity_at(memory, place.headers) else { continue };
             let is_same = |known: &Mailbox| known.place == place && known.identity == identity;
