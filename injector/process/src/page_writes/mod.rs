@@ -257,7 +257,8 @@ mod tests {
         let Some(descriptor) = requests::own_descriptor() else {
             return skipped("there is no userfaultfd");
         };
-        let mut memory = vec![0_u8; 16 << 20];
+        // A mapping of its own, as above.
+        let mut memory = vec![0_u8; 40 << 20];
         let start = (memory.as_ptr() as u64 + (4 << 20)).next_multiple_of(PAGE);
         let first = usize::try_from(start - memory.as_ptr() as u64).unwrap();
         let page = |number: usize| first + number * 4096;
