@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use nix::errno::Errno;
 
 use crate::module::{
-    Definition, Module, known_symbols::KnownSymbols, symbol_file::SymbolFile, tables::Budget,
+    self, Definition, Module, known_symbols::KnownSymbols, symbol_file::SymbolFile, tables::Budget,
 };
 use crate::trace::target::Target;
 use heapattach_entry::{functions::FunctionRef, user_hooks::UserHooks};
@@ -14,6 +14,7 @@ use heapattach_process::cache::Cache;
 use heapattach_process::{
     addr::RemoteAddr,
     linker::{Link, LinkError, LoaderName, Rendezvous, static_program},
+    memory::Memory,
     proc::maps::{self, Mapping, MapsError},
     told_loader,
 };
@@ -51,6 +52,13 @@ pub struct Loaded {
     pub link: Link,
     /// What it means to us.
     pub module: Arc<Module>,
+}
+
+impl Loaded {
+    /// Whether it is still the one that was looked at.
+    pub(crate) fn is_there(&self, memory: &Memory) -> bool {
+        module::identity_at(memory, self.link.dynamic).ok() == Some(self.module.identity)
+    }
 }
 
 /// Everything loaded.

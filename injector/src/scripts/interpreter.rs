@@ -162,15 +162,14 @@ impl Python {
     }
 }
 
-/// The name of a module, as it is printed.
-pub(super) fn module_name(loaded: &Loaded) -> String {
-    String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string()
-}
-
-/// The interpreter that is loaded, if one is; of several the first.
-pub(crate) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
-    survey.loaded.iter().find_map(|loaded| {
-        let name = || module_name(loaded);
+/// The interpreter that is loaded, if one is, and the module that it is in; of several the first.
+pub(crate) fn recognise<'s>(
+    survey: &'s Survey,
+    memory: &Memory,
+    maps: &[Mapping<'_>],
+) -> Option<(Python, &'s Loaded)> {
+    let in_module = |loaded: &Loaded| {
+        let name = || String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
         if loaded.module.python.runtime.is_some() {
             return Some(of_marks(&loaded.module.python, name(), memory));
         }
@@ -197,7 +196,8 @@ pub(crate) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) 
         }
         let (found, eval) = lua::recognise(&loaded.module.lua, memory, maps)?;
         Some(of(found, Form::Lua, Language::Lua, &eval, name()))
-    })
+    };
+    survey.loaded.iter().find_map(|loaded| Some((in_module(loaded)?, loaded)))
 }
 
 fn of(

@@ -8,8 +8,11 @@ use heapattach_abi::{
 };
 use nix::errno::Errno;
 
-use super::interpreter::{Python, Unreadable, module_name, recognise};
-use crate::{hook::survey::Survey, module, trace::target::Target};
+use super::interpreter::{Python, Unreadable, recognise};
+use crate::{
+    hook::survey::{Loaded, Survey},
+    trace::target::Target,
+};
 use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,
@@ -32,27 +35,20 @@ pub enum Wish {
 }
 
 impl Python {
-    /// The interpreter in a target whose frames are to be walked, if there is one.
-    /// To find it takes hundreds of reads of its memory, for which it need not stand still.
-    pub(crate) fn wanted(target: &Target, survey: &Survey, wish: Wish) -> Option<Self> {
+    /// The interpreter in a target whose frames are to be walked, if there is one, and the module that it is in.
+    /// To find it takes hundreds of reads of memory, for which the target need not stand still.
+    pub(crate) fn wanted<'s>(
+        target: &Target,
+        survey: &'s Survey,
+        wish: Wish,
+    ) -> Option<(Self, &'s Loaded)> {
         if wish == Wish::Off {
             return None;
         }
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).unwrap_or_default();
-        let found = recognise(survey, &target.memory, &maps)?;
-        Some(found.with_cold_part(&target.memory, &maps).if_allowed(target, wish))
-    }
-
-    /// Whether the module that it was found in is there yet.
-    pub(crate) fn is_there(&self, memory: &Memory, survey: &Survey) -> bool {
-        let (Self::Readable(interpreter), mut loaded) = (self, survey.loaded.iter()) else {
-            return true;
-        };
-        let found = loaded.find(|loaded| module_name(loaded) == interpreter.module);
-        found.is_some_and(|loaded| {
-            module::identity_at(memory, loaded.link.dynamic).ok() == Some(loaded.module.identity)
-        })
+        let (found, loaded) = recognise(survey, &target.memory, &maps)?;
+        Some((found.with_cold_part(&target.memory, &maps).if_allowed(target, wish), loaded))
     }
 
     /// Has the payload of a target walk the frames, if we can read them; directly, where each call by which pages may go

@@ -213,8 +213,7 @@ impl<'t> Attach<'t> {
         if self.surveyor.is_static() {
             thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
         }
-        let is_gone = |python: &Python| !python.is_there(&target.memory, &prepared.survey);
-        if python.as_ref().is_some_and(is_gone)
+        if python.as_ref().is_some_and(|(_, loaded)| !loaded.is_there(&target.memory))
             || !still_there(target, &prepared.survey, &hooks)
             || is_unpatched_meanwhile(target, &maps, &hooks)
         {
@@ -229,6 +228,7 @@ impl<'t> Attach<'t> {
             }
             fall_back(&mut hooks, reason, mode);
         }
+        let python = python.map(|(python, _)| python);
         let installed = self.install(&stop, &maps, &prepared, hooks, python);
         self.stops.push(StopRecord::end(StopReason::Attach, stop));
         match installed {

@@ -214,7 +214,7 @@ impl<'t> Session<'t> {
             return;
         }
         let Options { python, interval, .. } = self.options;
-        let Some(found) = Python::wanted(self.target, survey, python) else { return };
+        let Some((found, _)) = Python::wanted(self.target, survey, python) else { return };
         let text = self.target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).unwrap_or_default();
         let (control, is_direct) = (self.patches.home.control(), self.patches.sees_pages_go());

@@ -8,7 +8,7 @@ use heapattach_abi::{
     kind::HookKind,
 };
 
-use crate::module::{self, build::Build, sizer::Sizer};
+use crate::module::{build::Build, sizer::Sizer};
 use crate::{
     hook::survey::{Survey, mapping_of},
     trace::target::Target,
@@ -413,8 +413,8 @@ pub(crate) fn out_of_reach(
 /// Whether the modules that define the hooked functions are still the ones looked at.
 pub(crate) fn still_there(target: &Target, survey: &Survey, hooks: &[PlannedHook]) -> bool {
     let same = |link: &Link| {
-        let module = survey.loaded.iter().find(|l| l.link == *link).map(|l| l.module.identity);
-        module::identity_at(&target.memory, link.dynamic).ok() == module
+        let loaded = survey.loaded.iter().find(|loaded| loaded.link == *link);
+        loaded.is_some_and(|loaded| loaded.is_there(&target.memory))
     };
     let mut checked: Vec<&Link> = Vec::new();
     hooks.iter().all(|hook| {
