@@ -40,8 +40,11 @@ fn bytes_of(kind: HookKind, [a, b, c]: [u64; 3]) -> u64 {
 
 #[test]
 fn every_kind_counts_its_own_bytes_and_goes_on_to_the_original() {
-    for (interval, room) in [(1, true), (1 << 12, true), (NEVER, true), (1 << 12, false)] {
+    let ways = [(1, true), (1 << 12, true), (NEVER, true), (1 << 12, false)];
+    for ((interval, room), is_brief) in ways.into_iter().flat_map(|way| [(way, false), (way, true)])
+    {
         let placed = placed(interval);
+        placed.be_brief(is_brief);
         if !room {
             placed.use_up_rows();
         }
@@ -56,7 +59,7 @@ fn every_kind_counts_its_own_bytes_and_goes_on_to_the_original() {
             }
             placed.drain();
         }
-        assert_eq!(placed.counts(), truth, "interval {interval}");
+        assert_eq!(placed.counts(), truth, "interval {interval}, brief: {is_brief}");
         assert_eq!(placed.rows_taken() < ROWS as u64, room);
     }
 }

@@ -4,7 +4,11 @@
 //! Hooks are called as the functions they stand for.
 #![allow(unsafe_code)]
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use heapattach_abi::{
     control, flow,
@@ -57,6 +61,7 @@ pub struct Placed {
     ring_bits: u32,
     /// Whether it counts blocks by size.
     pub is_flow: bool,
+    is_brief: AtomicBool,
 }
 
 impl Placed {
@@ -84,7 +89,15 @@ impl Placed {
         text.set(image.control_cell(), private.address);
         text.set(image.index_cell(), private.address + control::CONTROL_BYTES as u64);
         text.set(image.filter_cell(), region.address + region::FILTER_AT as u64);
-        let placed = Self { text, private, region, image, ring_bits, is_flow };
+        let placed = Self {
+            text,
+            private,
+            region,
+            image,
+            ring_bits,
+            is_flow,
+            is_brief: AtomicBool::new(false),
+        };
         for kind in HookKind::ALL {
             placed.lead(
                 kind,
@@ -206,7 +219,21 @@ impl Placed {
     }
 
     pub fn hook_address(&self, hook: usize) -> u64 {
-        self.text.address + self.image.hook_offset(hook).unwrap() as u64
+        let offset = match self.is_brief.load(Relaxed) {
+            true => self.image.brief_offset(hook),
+            false => self.image.hook_offset(hook),
+        };
+        self.text.address + offset.unwrap() as u64
+    }
+
+    /// Whether the hooks are the brief ones from now on, where there are such.
+    pub fn be_brief(&self, is_brief: bool) {
+        self.is_brief.store(is_brief, Relaxed);
+    }
+
+    /// Whether a hook is a brief one.
+    pub fn is_brief(&self, hook: usize) -> bool {
+        self.hook_address(hook) != self.text.address + self.image.hook_offset(hook).unwrap() as u64
     }
 
     /// A hook as the function it stands for.

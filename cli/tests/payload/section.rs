@@ -1,7 +1,10 @@
 //! The code by its instructions: what any x86-64 processor has, and nothing that a hook must not
 //! touch.
 
-use heapattach_abi::{image::Image, kind::MAX_HOOKS};
+use heapattach_abi::{
+    image::Image,
+    kind::{HookKind, MAX_HOOKS},
+};
 use heapattach_injector::attach::PayloadImage;
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
@@ -136,6 +139,10 @@ fn every_hook_begins_as_an_indirect_branch_may_expect() {
     let image = Image::read(&section).unwrap();
     for hook in 0..MAX_HOOKS {
         let at = image.hooks as usize + hook * image.hook_stride as usize;
-        assert_eq!(section[at..at + 4], [0xf3, 0x0f, 0x1e, 0xfa], "hook {hook}");
+        let brief =
+            HookKind::of_hook(hook).filter(|kind| kind.has_brief()).map_or(0, |_| image.brief);
+        for at in [at, at + brief as usize] {
+            assert_eq!(section[at..at + 4], [0xf3, 0x0f, 0x1e, 0xfa], "hook {hook}");
+        }
     }
 }

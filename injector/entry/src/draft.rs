@@ -11,6 +11,8 @@ use crate::{
 pub(super) struct Draft {
     pub family: Family,
     pub window: Result<Window, Refusal>,
+    /// Whether a direct branch enters it that will not lead past the hook.
+    pub is_called_directly: bool,
 }
 
 /// Every distinct hooked address.
@@ -37,7 +39,8 @@ impl Drafts {
         for function in hooked {
             let entry = function.address.get();
             let window = || Window::cut(image, functions, entry);
-            let draft = || Draft { family: function.family, window: window() };
+            let draft =
+                || Draft { family: function.family, window: window(), is_called_directly: false };
             by_entry.entry(entry).or_insert_with(draft);
         }
         Self { by_entry }
@@ -47,8 +50,15 @@ impl Drafts {
         self.by_entry.iter().map(|(&entry, draft)| (entry, draft))
     }
 
-    pub(super) fn into_windows(self) -> impl Iterator<Item = (u64, Result<Window, Refusal>)> {
-        self.by_entry.into_iter().map(|(entry, draft)| (entry, draft.window))
+    pub(super) fn into_iter(self) -> impl Iterator<Item = (u64, Draft)> {
+        self.by_entry.into_iter()
+    }
+
+    /// A direct branch enters the function at `entry`, and does not lead past its hook.
+    pub(super) fn set_called_directly(&mut self, entry: u64) {
+        if let Some(draft) = self.by_entry.get_mut(&entry) {
+            draft.is_called_directly = true;
+        }
     }
 
     /// The windows not yet refused, with their entries.

@@ -87,7 +87,11 @@ pub(super) fn by_short_branch(
             let Some((entry, Part::Entry)) = drafts.at(branch.target) else { continue };
             // A loop of the window to its own start moves with it, and stays past the hook.
             let moves = drafts.at(branch.site).is_some_and(|(owner, _)| owner == entry);
-            if !moves && drafts.family(entry).is_some_and(|family| of_ours(function, family)) {
+            if moves {
+                continue;
+            }
+            drafts.set_called_directly(entry);
+            if drafts.family(entry).is_some_and(|family| of_ours(function, family)) {
                 drafts.refuse(entry, Refusal::ShortBranch(ImageAddr::new(branch.site)));
             }
         }

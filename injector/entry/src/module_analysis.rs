@@ -1,6 +1,9 @@
 //! The whole analysis of one module, from its bytes to the plans.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use super::{
     Analysis, Bypass, Callee, Entry, EntryPlan, Family, Hooked, ImageError, Refusal, Role,
@@ -64,6 +67,12 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
             branches.extend(code.branches(&function).and_then(|all| branch_of(hit, &all)));
         }
     }
+    let led_past: HashSet<u64> = branches.iter().filter_map(Branch::field_at).collect();
+    for hit in hits.iter().filter(|hit| !led_past.contains(&hit.field)) {
+        if let Some((entry, Part::Entry)) = drafts.at(hit.target) {
+            drafts.set_called_directly(entry);
+        }
+    }
     let calls = drafts
         .entries(None)
         .into_iter()
@@ -112,8 +121,7 @@ fn assemble(
         if let Some(entry) = owner {
             leads.entry(entry).or_default().push((ImageAddr::new(branch.target), callee));
         }
-        let Some(rel32_offset) = branch.field else { continue };
-        let field = branch.site.wrapping_add(rel32_offset.into());
+        let (Some(rel32_offset), Some(field)) = (branch.field, branch.field_at()) else { continue };
         let Some((&old, _)) = image.code_from(field).and_then(<[u8]>::split_first_chunk) else {
             continue;
         };
@@ -121,12 +129,14 @@ fn assemble(
         let site = ImageAddr::new(branch.site);
         bypasses.push(Bypass { site, callee, old, rel32_offset, moved_with });
     }
-    let entries = drafts.into_windows().map(|(entry, window)| {
+    let entries = drafts.into_iter().map(|(entry, draft)| {
         let address = ImageAddr::new(entry);
-        let plan =
-            |window| EntryPlan::new(address, window, leads.remove(&entry).unwrap_or_default());
+        let plan = |window| {
+            let leads = leads.remove(&entry).unwrap_or_default();
+            EntryPlan::new(address, window, leads, draft.is_called_directly)
+        };
         let calls = calls.get(&entry).copied().map(ImageAddr::new);
-        Entry { address, plan: window.map(plan), calls }
+        Entry { address, plan: draft.window.map(plan), calls }
     });
     Analysis { entries: entries.collect(), bypasses }
 }
@@ -179,6 +189,35 @@ mod tests {
             [0x206],
             "others map for themselves"
         );
+    }
+
+    #[test]
+    fn a_branch_that_does_not_lead_past_the_hook_may_know_the_function() {
+        let is_called = |model: Model, family, role| {
+            let analysis = model.analyse(&[(0x100, family), (0x200, HEAP)], role);
+            analysis.entry(at(0x100)).unwrap().plan.as_ref().unwrap().is_called_directly()
+        };
+        let model = || Model::default().exports(0x100, PLAIN).exports(0x200, PLAIN);
+        let calls = |from, opcode| model().exports(from, &caller(opcode, from, 0x100));
+        assert!(!is_called(model(), HEAP, Role::Library), "nobody calls it");
+        for opcode in [CALL, JUMP, b"\x0f\x84"] {
+            assert!(is_called(calls(0x300, opcode), HEAP, Role::Library), "an exported function");
+            let own = model().function(0x5_0000, &caller(opcode, 0x5_0000, 0x100));
+            assert!(!is_called(own, HEAP, Role::Library), "led past the hook");
+        }
+        let near = || model().function(0x300, &caller(CALL, 0x300, 0x100));
+        assert!(is_called(near(), Family::Map, Role::Library), "others map for themselves");
+        assert!(is_called(near(), HEAP, Role::Executable), "anything may call it in a program");
+        // Bytes that are no branch, but look like one.
+        let bytes = [b"\x48\xb8", &branch(CALL, 0x302, 0x100)[..], b"\0\0\0\xc3"].concat();
+        assert!(is_called(model().exports(0x300, &bytes), HEAP, Role::Library));
+        let short = |from: u64| model().exports(from, &[0xeb, (0xfe - from) as u8]);
+        assert!(is_called(short(0xf0), HEAP, Role::Library), "a short one");
+        // jmp *slot(%rip).
+        let stub = model().data(&[0; 16]).slot(DATA + 8, 0);
+        let stub = stub.exports(0x300, &caller(CALL, 0x300, 0x400));
+        let stub = stub.code(0x400, &branch(b"\xff\x25", CODE + 0x400, DATA + 8));
+        assert!(!is_called(stub, HEAP, Role::Library), "by way of a slot");
     }
 
     #[test]

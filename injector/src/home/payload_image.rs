@@ -109,6 +109,13 @@ impl PayloadImage {
         (hook < MAX_HOOKS).then(|| at(hook))
     }
 
+    /// Where in the text the brief hook begins that stands beside a hook ([`Image::brief`]), or the hook
+    /// itself if it has none; `None` if there is no such hook.
+    pub fn brief_offset(&self, hook: usize) -> Option<usize> {
+        let is_brief = HookKind::of_hook(hook).is_some_and(HookKind::has_brief);
+        Some(self.hook_offset(hook)? + if is_brief { field(self.descriptor.brief) } else { 0 })
+    }
+
     /// The hooks that take their bytes from where `kind` says.
     pub fn hooks_of(&self, kind: HookKind) -> Range<usize> {
         let hooks = self.descriptor.kinds[kind as usize];
@@ -215,6 +222,7 @@ fn check(image: &Image, len: usize) -> Result<(), PayloadImageError> {
     let fields = [
         (field(image.text_len) <= len, "length"),
         (image.hook_stride != 0, "distance of hooks"),
+        (image.brief < image.hook_stride, "distance of brief hooks"),
         (inside(image.hooks, MAX_HOOKS, image.hook_stride), "place of the hooks"),
         (cell(image.control_cell, 1), "cell for the control page"),
         (cell(image.index_cell, 1), "cell for the index"),
@@ -260,6 +268,7 @@ mod tests {
             sigreturn: 17_008,
             second_cells: 17_600,
             size_cells: 18_112,
+            brief: 128,
             kinds,
         }
     }
@@ -281,6 +290,7 @@ mod tests {
         assert!(refusal(|i| i.version += 1).contains(&format!("version {}", image::VERSION + 1)));
         assert!(refusal(|i| i.text_len += 401).contains("length"));
         assert!(refusal(|i| i.hook_stride = 0).contains("distance"));
+        assert!(refusal(|i| i.brief = 256).contains("distance of brief hooks"));
         assert!(refusal(|i| i.hook_stride = u32::MAX).contains("place of the hooks"));
         assert!(refusal(|i| i.hooks = 4_100).contains("place of the hooks"));
         assert!(refusal(|i| i.control_cell = 20_400).contains("control"));

@@ -2,7 +2,9 @@
 //! to the errand. It has the descriptor and the cells of the payload, so that functions are led to
 //! it as they are to hooks.
 
-use heapattach_abi::kind::MAX_HOOKS;
+use std::mem::offset_of;
+
+use heapattach_abi::{image::Image, kind::MAX_HOOKS};
 
 use crate::home::payload_image::{PayloadImage, PayloadImageError};
 use crate::{arch, home::Home};
@@ -17,6 +19,11 @@ const TOO_FAR: PayloadImageError = PayloadImageError::Field("place of the hooks"
 pub fn gate_image(image: &PayloadImage) -> Result<PayloadImage, PayloadImageError> {
     let mut text = image.hooks_and_cells().to_vec();
     text.resize(text.len().next_multiple_of(64), 0);
+    // A gate stands for both.
+    text.get_mut(offset_of!(Image, brief)..)
+        .and_then(|text| text.first_chunk_mut())
+        .ok_or(TOO_FAR)?
+        .clone_from(&[0; 4]);
     let errand = text.len();
     text.extend(arch::errand_code());
     for hook in 0..MAX_HOOKS {

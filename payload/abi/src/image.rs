@@ -11,7 +11,7 @@ use crate::kind::{KINDS, MAX_HOOKS};
 /// `heapatt` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"heapatt\0");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// The section that holds the descriptor, the code and the cells.
 pub const SECTION: &str = ".heapattach";
 /// The one exported symbol: the descriptor.
@@ -61,6 +61,9 @@ pub struct Image {
     /// or 0; then the same again: a function that tells whether a block is that allocator's, or 0. 0 in a
     /// payload that does not count by size.
     pub size_cells: u32,
+    /// Distance from a hook of a kind that has one ([`HookKind::has_brief`](crate::kind::HookKind::has_brief)) to
+    /// the brief one, which keeps no register that a stranger's call may change; 0 in a payload without.
+    pub brief: u32,
     /// The hooks of each kind, by the value of the kind.
     pub kinds: [KindHooks; KINDS],
 }
@@ -83,7 +86,8 @@ const _: () = assert!(offset_of!(Image, filter_cell) == 32);
 const _: () = assert!(offset_of!(Image, orig_cells) == 36);
 const _: () = assert!(offset_of!(Image, sigreturn) == 40);
 const _: () = assert!(offset_of!(Image, size_cells) == 48);
-const _: () = assert!(offset_of!(Image, kinds) == 52);
+const _: () = assert!(offset_of!(Image, brief) == 52);
+const _: () = assert!(offset_of!(Image, kinds) == 56);
 const _: () = assert!(IMAGE_BYTES == 144);
 
 impl Image {
@@ -110,6 +114,7 @@ impl Image {
             sigreturn: word(offset_of!(Self, sigreturn)),
             second_cells: word(offset_of!(Self, second_cells)),
             size_cells: word(offset_of!(Self, size_cells)),
+            brief: word(offset_of!(Self, brief)),
             kinds: core::array::from_fn(kind),
         })
     }

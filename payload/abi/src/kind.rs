@@ -68,6 +68,11 @@ impl HookKind {
         })
     }
 
+    /// Whether a brief hook stands beside each of this kind ([`Image::brief`](crate::image::Image::brief)).
+    pub const fn has_brief(self) -> bool {
+        !matches!(self, Self::Map | Self::Unmap | Self::Remap | Self::Chosen)
+    }
+
     /// How many hooks of this kind the payload holds.
     pub const fn hooks(self) -> usize {
         match self {

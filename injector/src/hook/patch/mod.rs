@@ -316,7 +316,8 @@ impl Patches {
         }
         match stubs.stub_for(memory, function) {
             Ok(stub) => {
-                let hook = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
+                // Who calls by way of a slot knows nothing of the function's code.
+                let hook = self.body.offset(image.brief_offset(number).unwrap_or(0) as u64);
                 stubs.lead(memory, function, hook).map_err(write)?;
                 Ok(Some(stub))
             }

@@ -13,13 +13,22 @@
 #
 #   rsp-24 r10    rsp-32 r11
 #
+# Beside it stands a brief one, which keeps neither: for slots, and for entries that no code enters
+# directly which could know the function. What is called by a stranger may leave both with any
+# value, and no function finds an argument in them.
+#
 # What is to be recorded takes the slow path: a frame, Rust (crate::hooks), and for what must be
 # told after the original, a call of it.
 #
 # fs:0 is the thread pointer itself, with every libc. Where none is set yet, reading it faults:
 # hooks must not be enabled before the target's C library has set up its first thread.
 
-.set .Lhook_stride, 256
+.set .Lhook_stride, 288
+.if {IS_FLOW}
+.set .Lbrief, 0
+.else
+.set .Lbrief, 168
+.endif
 
 # ---- descriptor: heapattach_abi::image::Image -------------------------------------------------
 .Limage:
@@ -40,6 +49,7 @@
 .else
     .long 0
 .endif
+    .long .Lbrief
     .long {FREE_FIRST}, {FREE_HOOKS}
     .long {MALLOC_FIRST}, {MALLOC_HOOKS}
     .long {CALLOC_FIRST}, {CALLOC_HOOKS}
@@ -61,8 +71,8 @@
     mov [rsp - 32], r11
 .endm
 
-# The row of this thread in r10, or on to label 3. A child made by fork has none: its index is empty.
-.macro find_row
+# The row of this thread in r10, or on to a label. A child made by fork has none: its index is empty.
+.macro find_row otherwise
     mov r11, fs:[0]
     imul r10, r11, {INDEX_HASH_MUL}
     shr r10, {INDEX_SHIFT}
@@ -70,9 +80,9 @@
     add r10, [rip + .Lindex]
     cmp r11, [r10 + {ENTRY_KEY}]
     mov r10, [r10 + {ENTRY_ROW}]
-    jne 3f
+    jne \otherwise
     test r10, r10                       # wiped since: a signal handler has forked just here
-    jz 3f
+    jz \otherwise
 .endm
 
 # Leaves for the slow path if the block may be a sample.
@@ -107,17 +117,16 @@
     jmp [rip + .Lorig + 8 * .Lhook]
 .endm
 
-# With the row of this thread in r10. reason 0: nothing was done yet. reason 1: the countdown went
-# below zero.
-.macro slow reason
-    movabs r11, .Lhook | (.Lkind << 8) | (\reason << 32)
+# To the slow path with the row of this thread in r10: nothing was done yet.
+.macro slow
+    mov r11d, .Lhook | (.Lkind << 8)
     jmp .Lslow_path
 .endm
 
-# The same where the row is not known.
-.macro slow_without_row
-    xor r10d, r10d
-    slow 0
+# The same where the countdown went below zero.
+.macro slow_with_sample
+    movabs r11, .Lhook | (.Lkind << 8) | (1 << 32)
+    jmp .Lslow_path
 .endm
 
 # ---- counting blocks by size (crate::flow), in the build for it alone --------------------------
@@ -186,88 +195,81 @@
     if_asked \otherwise
 .endm
 
-.macro hook_free
+# A hook twice: as it is for every caller, and the brief one, which takes the same ways out. `what` is
+# a macro of those below: what it does with the argument of interest, and where it goes on with what
+# is for the slow path, and when the countdown went below zero.
+.macro hook what, argument
     begin
-    find_row
-    if_asked 1f
-    check_filter rdi, 1f
-    count
-    flow_free
+    find_row .Lunknown\@
+    \what \argument, .Lslow\@, .Lsample\@
     leave
-1:  slow 0
-3:  slow_without_row
+.ifnc \what, frees
+.Lsample\@:
+    slow_with_sample
+.endif
+.Lunknown\@:
+    xor r10d, r10d
+.Lslow\@:
+    slow
+.if {IS_FLOW} == 0
+    .org .Lhooks + .Lhook * .Lhook_stride + .Lbrief, 0xcc
+    endbr64
+    find_row .Lunknown\@
+    \what \argument, .Lslow\@, .Lsample\@
+    jmp [rip + .Lorig + 8 * .Lhook]
+.endif
     .set .Lhook, .Lhook + 1
 .endm
 
-.macro hook_sized bytes
-    begin
-    find_row
-    if_asked 1f
-    count_down \bytes, 1f, 2f
+.macro frees block, slowly, sample
+    if_asked \slowly
+    check_filter \block, \slowly
+    count
+    flow_free
+.endm
+
+.macro allocates bytes, slowly, sample
+    if_asked \slowly
+    count_down \bytes, \slowly, \sample
     count
     count_bytes \bytes
     flow_call
-    leave
-1:  slow 0
-2:  slow 1
-3:  slow_without_row
-    .set .Lhook, .Lhook + 1
 .endm
 
 # The same for what hands out a block elsewhere, or may throw.
-.macro hook_sized_otherwise bytes
-    begin
-    find_row
-    flow_slow 1f
-    count_down \bytes, 1f, 2f
+.macro allocates_otherwise bytes, slowly, sample
+    flow_slow \slowly
+    count_down \bytes, \slowly, \sample
     count
     count_bytes \bytes
-    leave
-1:  slow 0
-2:  slow 1
-3:  slow_without_row
-    .set .Lhook, .Lhook + 1
 .endm
 
-.macro hook_calloc
-    begin
-    find_row
-    if_asked 1f
-    mov r11, rdi                        # below 2^31 each, or the slow way
+.macro allocates_zeroed number, slowly, sample
+    if_asked \slowly
+    mov r11, \number                    # below 2^31 each, or the slow way
     or r11, rsi
     shr r11, 31
-    jnz 1f
-    mov r11, rdi
+    jnz \slowly
+    mov r11, \number
     imul r11, rsi
-    count_down r11, 1f, 2f
+    count_down r11, \slowly, \sample
     count
     count_bytes r11
     flow_call
-    leave
-1:  slow 0
-2:  slow 1
-3:  slow_without_row
-    .set .Lhook, .Lhook + 1
 .endm
 
-.macro hook_realloc
-    begin
-    find_row
-    flow_slow 1f
-    check_filter rdi, 1f
-    count_down rsi, 1f, 2f
+.macro allocates_again block, slowly, sample
+    flow_slow \slowly
+    check_filter \block, \slowly
+    count_down rsi, \slowly, \sample
     count
     count_bytes rsi
-    leave
-1:  slow 0
-2:  slow 1
-3:  slow_without_row
-    .set .Lhook, .Lhook + 1
 .endm
 
 .macro hook_always
     begin
-    slow_without_row
+    xor r10d, r10d
+    slow
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -280,7 +282,8 @@
     seto al
     mov [rsp + {FRAME_FLAGS} - {FRAME_BYTES}], rax
     mov rax, [rsp + {FRAME_RAX} - {FRAME_BYTES}]
-    slow_without_row
+    xor r10d, r10d
+    slow
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -297,27 +300,27 @@
 .set .Lhook, 0
 .set .Lkind, {FREE_KIND}
 .rept {FREE_HOOKS}
-    hook_free
+    hook frees, rdi
 .endr
 .set .Lkind, {MALLOC_KIND}
 .rept {MALLOC_HOOKS}
-    hook_sized rdi
+    hook allocates, rdi
 .endr
 .set .Lkind, {CALLOC_KIND}
 .rept {CALLOC_HOOKS}
-    hook_calloc
+    hook allocates_zeroed, rdi
 .endr
 .set .Lkind, {REALLOC_KIND}
 .rept {REALLOC_HOOKS}
-    hook_realloc
+    hook allocates_again, rdi
 .endr
 .set .Lkind, {MEMALIGN_KIND}
 .rept {MEMALIGN_HOOKS}
-    hook_sized rsi
+    hook allocates, rsi
 .endr
 .set .Lkind, {POSIX_MEMALIGN_KIND}
 .rept {POSIX_MEMALIGN_HOOKS}
-    hook_sized_otherwise rdx
+    hook allocates_otherwise, rdx
 .endr
 .set .Lkind, {MAP_KIND}
 .rept {MAP_HOOKS}
@@ -333,7 +336,7 @@
 .endr
 .set .Lkind, {NEW_KIND}
 .rept {NEW_HOOKS}
-    hook_sized_otherwise rdi
+    hook allocates_otherwise, rdi
 .endr
 .set .Lkind, {CHOSEN_KIND}
 .rept {CHOSEN_HOOKS}

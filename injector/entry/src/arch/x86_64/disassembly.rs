@@ -22,6 +22,13 @@ pub(crate) struct Branch {
     pub field: Option<u8>,
 }
 
+impl Branch {
+    /// Where its 32-bit field lies.
+    pub(crate) fn field_at(&self) -> Option<u64> {
+        Some(self.site.wrapping_add(self.field?.into()))
+    }
+}
+
 /// How a branch leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {

@@ -31,6 +31,7 @@ pub struct EntryPlan {
     window: Window,
     /// Targets of branches in the window that lead to hooked functions.
     leads: Vec<(ImageAddr, Callee)>,
+    is_called_directly: bool,
 }
 
 /// Why no trampoline could be made at the place given.
@@ -44,8 +45,20 @@ pub struct RelocateError {
 }
 
 impl EntryPlan {
-    pub(crate) fn new(entry: ImageAddr, window: Window, leads: Vec<(ImageAddr, Callee)>) -> Self {
-        Self { entry, window, leads }
+    pub(crate) fn new(
+        entry: ImageAddr,
+        window: Window,
+        leads: Vec<(ImageAddr, Callee)>,
+        is_called_directly: bool,
+    ) -> Self {
+        Self { entry, window, leads, is_called_directly }
+    }
+
+    /// Whether a direct branch of its own module enters the hook: such a caller may have been compiled with
+    /// the function before it, and count on a register that the function leaves alone. Every other
+    /// caller knows the calling convention alone.
+    pub fn is_called_directly(&self) -> bool {
+        self.is_called_directly
     }
 
     /// The function, as the list of hooked functions gave it.
@@ -136,7 +149,7 @@ mod tests {
 
     fn plan(code: &[u8]) -> Option<EntryPlan> {
         let window = Model::default().exports(0, code).window(0).ok()?;
-        Some(EntryPlan::new(at(0), window, Vec::new()))
+        Some(EntryPlan::new(at(0), window, Vec::new(), true))
     }
 
     fn relocate(code: &[u8], to: u64) -> Result<Vec<u8>, RelocateError> {
