@@ -28,6 +28,11 @@ use crate::trace::{seen::Seen, tracer::Tracer};
 /// How often a thread is looked at before we sleep.
 const SPINS: usize = 40;
 
+/// As many threads do not stop within one look at each.
+const MANY: usize = 16;
+/// How long we sleep while many come.
+const NAP: Duration = Duration::from_micros(50);
+
 /// Waits for what a tracer sees; sleeps until children change, for the whole of the tracing process.
 #[derive(Debug)]
 pub struct Waiter {
@@ -77,11 +82,18 @@ impl Waiter {
 
     /// What the thread did; waits for it no longer than `deadline`.
     pub fn wait(&self, tid: i32, deadline: Instant) -> Seen {
+        self.wait_among(tid, 1, deadline)
+    }
+
+    /// The same for one of so many that are about to do something.
+    pub fn wait_among(&self, tid: i32, among: usize, deadline: Instant) -> Seen {
         if let Tracer::Lent(holding) = &self.tracer {
             return holding.wait(tid, deadline);
         }
-        // Most stops come at once: sleeping would keep the target stopped for longer.
-        for _ in 0..SPINS {
+        // Most stops come at once: sleeping would keep the target stopped for longer. Many do not, and come
+        // sooner where we leave them the processor.
+        let spins = if among < MANY { SPINS } else { 1 };
+        for _ in 0..spins {
             let seen = look(tid);
             if seen != Seen::Nothing {
                 return seen;
@@ -96,8 +108,13 @@ impl Waiter {
             if seen != Seen::Nothing || left.is_zero() {
                 return seen;
             }
-            self.sleep(left.min(Duration::from_millis(1)));
-            self.clear();
+            if among < MANY {
+                self.sleep(left.min(Duration::from_millis(1)));
+                self.clear();
+            } else {
+                // Each change of another would wake us for nothing.
+                std::thread::sleep(left.min(NAP));
+            }
         }
     }
 

@@ -77,9 +77,7 @@ pub fn covering<'m, 'a>(maps: &'m [Mapping<'a>], address: RemoteAddr) -> Option<
 }
 
 fn parse_line(line: &[u8]) -> Result<Mapping<'_>, &'static str> {
-    let hex = |digits, field| {
-        str::from_utf8(digits).ok().and_then(|d| u64::from_str_radix(d, 16).ok()).ok_or(field)
-    };
+    let hex = |digits, field| hex(digits).ok_or(field);
     // Six columns; the last alone may hold spaces, so `splitn`.
     let mut columns = line.splitn(6, |&b| b == b' ');
     let mut next = |field| columns.next().ok_or(field);
@@ -99,6 +97,15 @@ fn parse_line(line: &[u8]) -> Result<Mapping<'_>, &'static str> {
     let label = OsStr::from_bytes(columns.next().unwrap_or_default().trim_ascii_start());
     let range = RemoteAddr::new(start)..RemoteAddr::new(end);
     Ok(Mapping { range, readable, writable, executable, shared, file_offset, device, inode, label })
+}
+
+/// A number as the kernel writes it. Maps of thousands of lines are read while their process stands.
+fn hex(digits: &[u8]) -> Option<u64> {
+    if !(1..=16).contains(&digits.len()) {
+        return None;
+    }
+    let digit = |&digit: &u8| char::from(digit).to_digit(16).map(u64::from);
+    digits.iter().try_fold(0, |number, byte| Some(number << 4 | digit(byte)?))
 }
 
 #[cfg(test)]
@@ -129,6 +136,17 @@ mod tests {
             (at(0x1fff), at(0x2000), at(0x3000), at(0x4000)),
             (Some(0x1000), None, Some(0x3000), None)
         );
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for number in [0, 9, 0xa, 0x10, 0x7fff_1234_5678_9abc, u64::MAX] {
+            assert_eq!(hex(format!("{number:x}").as_bytes()), Some(number));
+            assert_eq!(hex(format!("{number:016x}").as_bytes()), Some(number));
+        }
+        for text in ["", "g", "1_0", "+1", "-1", " 1", "10000000000000000", "\u{e9}"] {
+            assert_eq!(hex(text.as_bytes()), None, "{text}");
+        }
     }
 
     proptest::proptest! {

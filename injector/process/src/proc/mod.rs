@@ -128,6 +128,13 @@ impl Process {
         Ok(names.filter_map(|e| e.file_name().to_str().ok()?.parse().ok()).collect())
     }
 
+    /// Whether these are all its threads, while all of them stand: much cheaper than to list them.
+    /// None is named twice.
+    pub fn has_only(&self, tids: &[i32]) -> bool {
+        let count = self.status().map(|status| status.threads);
+        count == Ok(tids.len()) && tids.iter().all(|&tid| pidfd::has_thread(self.pid, tid))
+    }
+
     /// Reads one of the process's files, up to a limit no honest one reaches.
     ///
     /// # Errors
@@ -404,6 +411,19 @@ mod tests {
             let took = reads() - before - alone;
             assert!(!bytes.is_empty() && took <= 3, "{name}: {took}");
         }
+    }
+
+    #[test]
+    fn threads_are_all_or_not_all_that_a_process_has() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let process = Process::open(pid).unwrap();
+        let (own, others) = (process.has_only(&[pid]), [vec![], vec![pid, 1], vec![1]]);
+        let others = others.map(|tids| process.has_only(&tids));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((own, others), (true, [false; 3]));
+        assert!(!process.has_only(&[pid]), "it is gone");
     }
 
     #[test]

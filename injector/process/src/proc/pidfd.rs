@@ -1,4 +1,4 @@
-//! System calls on process descriptors that nix does not wrap yet.
+//! System calls on processes, most by their descriptors, that nix does not wrap yet.
 //!
 //! # Safety
 //! Each call passes numbers only, or a buffer that outlives it; a descriptor that the kernel
@@ -27,6 +27,14 @@ pub fn take(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers are passed.
     let number = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     owned(number)
+}
+
+/// Whether a thread is one of this process; nothing is sent to it.
+pub(super) fn has_thread(pid: i32, tid: i32) -> bool {
+    // SAFETY: no pointers are passed.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    // Who may not be sent anything is there.
+    matches!(Errno::result(sent), Ok(_) | Err(Errno::EPERM))
 }
 
 fn owned(number: libc::c_long) -> Result<OwnedFd, Errno> {

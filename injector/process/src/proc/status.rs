@@ -21,6 +21,8 @@ pub struct Status {
     pub seccomp: u32,
     /// Effective capabilities.
     pub capabilities: u64,
+    /// How many threads its process has; the dead count until somebody takes in their ends.
+    pub threads: usize,
     /// Whether it has memory of its own (kernel threads have none).
     pub has_memory: bool,
 }
@@ -46,6 +48,7 @@ impl Status {
                 b"Uid" => status.uid = first.parse().unwrap_or(0),
                 b"Seccomp" => status.seccomp = first.parse().unwrap_or(0),
                 b"CapEff" => status.capabilities = u64::from_str_radix(first, 16).unwrap_or(0),
+                b"Threads" => status.threads = first.parse().unwrap_or(0),
                 b"VmSize" => status.has_memory = true,
                 _ => {}
             }
@@ -75,11 +78,12 @@ mod tests {
     fn reads_the_lines_it_knows() {
         let text =
             b"Name:\tmy app\nState:\tZ (zombie)\nTgid:\t12\nTracerPid:\t7\nUid:\t33\t33\t33\t33\n\
-                     Seccomp:\t2\nVmSize:\t 100 kB\n";
+                     Seccomp:\t2\nVmSize:\t 100 kB\nThreads:\t3\n";
         let status = Status::parse(text);
         assert_eq!((status.name.as_str(), status.tgid, status.tracer), ("my app", 12, 7));
         assert_eq!((status.uid, status.seccomp, status.has_memory), (33, 2, true));
         assert!(status.is_zombie());
+        assert_eq!(status.threads, 3);
     }
 
     #[test]

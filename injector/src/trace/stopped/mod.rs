@@ -29,6 +29,9 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(2);
 /// How long those are waited for, after a stop, that could not be let go in it. All others run by then.
 const SEEN_OFF: Duration = Duration::from_millis(100);
 
+/// Fewer threads than this are listed sooner than counted.
+const MANY: usize = 16;
+
 /// A stopped thread.
 #[derive(Debug)]
 pub struct StoppedThread {
@@ -150,7 +153,7 @@ impl<'t> Stopped<'t> {
                 return Err(error);
             }
         }
-        loop {
+        while !stop.has_all() {
             let listed = target.process.threads().map_err(|_| StopError::Gone)?;
             let fresh: Vec<i32> = listed.iter().copied().filter(|tid| known.insert(*tid)).collect();
             if fresh.is_empty() {
@@ -165,7 +168,7 @@ impl<'t> Stopped<'t> {
             stop.interrupt(&fresh)?;
             deadline += PATIENCE_A_THREAD * u32::try_from(fresh.len()).unwrap_or(u32::MAX);
             for (index, &tid) in fresh.iter().enumerate() {
-                if let Err(error) = stop.collect(tid, deadline) {
+                if let Err(error) = stop.collect(tid, fresh.len() - index, deadline) {
                     // Those behind it are seized too, and stop when they do; but after an exec there
                     // are none.
                     if !target.threads.has_execed() {
@@ -239,6 +242,14 @@ impl<'t> Stopped<'t> {
     pub fn finish(mut self) -> StopCost {
         self.release();
         StopCost { threads: self.threads.len(), stopped: self.before + self.since.elapsed() }
+    }
+
+    /// Whether the threads that stand are all threads of the target, and no other's, where they are many;
+    /// else they are listed.
+    fn has_all(&self) -> bool {
+        let standing = self.threads.iter().map(|thread| thread.tid);
+        let all: Vec<i32> = standing.chain(self.vforking.iter().copied()).collect();
+        all.len() >= MANY && self.target.process.has_only(&all)
     }
 
     /// Lets go what is no thread of the target: one that ended between our list and our request may

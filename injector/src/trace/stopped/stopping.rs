@@ -76,15 +76,20 @@ impl Stopped<'_> {
         self.target.threads.add_late(tids.iter().copied());
     }
 
-    /// Waits until the thread has stopped for us.
-    pub(super) fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
+    /// Waits until the thread has stopped for us, the first of so many that were told to.
+    pub(super) fn collect(
+        &mut self,
+        tid: i32,
+        among: usize,
+        deadline: Instant,
+    ) -> Result<(), StopError> {
         // Met at its end before: it stands there.
         if self.target.threads.is_at_end(tid) {
             return self.push(tid);
         }
         loop {
             let soon = deadline.min(Instant::now() + CLOSER_LOOK);
-            let mut seen = self.target.waiter.wait(tid, soon);
+            let mut seen = self.target.waiter.wait_among(tid, among, soon);
             // What the tracing thread sees for a lease comes to us a little later.
             if seen == Seen::Nothing
                 && !self.tracer().is_lent()
