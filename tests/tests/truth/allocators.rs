@@ -94,20 +94,30 @@ fn a_pool_that_the_user_names_is_exact() {
 }
 
 #[test]
-fn code_that_was_compiled_with_its_allocator_finds_the_registers_it_counts_on() {
-    let Some(program) = Source::new("known_callee.c").build() else { return };
-    const NAMED: [&str; 4] = ["--hook", "known_alloc=malloc", "--hook", "known_free=free"];
+fn code_that_knows_its_allocator_finds_the_registers_it_counts_on() {
     const CALLS: u64 = 20_000;
-    // Nearly every call takes the way of a few instructions, then none does.
-    for options in [&[][..], &["--all", "--on-full=wait"]] {
-        for hooks in ["auto", "entry"] {
-            let options = [options, &NAMED, &["--hooks", hooks]].concat();
-            let (outcome, report) = run(&options, &program, &[&CALLS.to_string()]);
-            assert_eq!(outcome.stdout.lines().next(), Some("20000 calls, 0 lost"), "{options:?}");
-            for name in ["known_alloc", "known_free"] {
-                let hooked = report.functions.iter().find(|f| f.function == name);
-                let hooked = hooked.map(|f| (f.via.as_str(), f.calls));
-                assert_eq!(hooked, Some(("entry", CALLS)), "{name}: {options:?}");
+    let ways: [(&[&str], &[&str], [&str; 2]); 2] = [
+        (&[], &[], ["rpmalloc", "rpfree"]),
+        (
+            &["-DBY_POINTER"],
+            &["--hook=own_alloc=malloc", "--hook=own_free=free"],
+            ["own_alloc", "own_free"],
+        ),
+    ];
+    for (flags, named, functions) in ways {
+        let Some(program) = source("known_callee.c", flags, None).build() else { return };
+        // Nearly every call takes the way of a few instructions, then none does.
+        for options in [&[][..], &["--all", "--on-full=wait"]] {
+            for hooks in ["--hooks=auto", "--hooks=entry"] {
+                let options = [options, named, &[hooks]].concat();
+                let (outcome, report) = run(&options, &program, &[&CALLS.to_string()]);
+                let told = outcome.stdout.lines().next();
+                assert_eq!(told, Some("20000 calls, 0 lost"), "{options:?}");
+                for name in functions {
+                    let hooked = report.functions.iter().find(|f| f.function == name);
+                    let hooked = hooked.map(|f| (f.via.as_str(), f.calls));
+                    assert_eq!(hooked, Some(("entry", CALLS)), "{name}: {options:?}");
+                }
             }
         }
     }

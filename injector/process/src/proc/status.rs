@@ -21,7 +21,7 @@ pub struct Status {
     pub seccomp: u32,
     /// Effective capabilities.
     pub capabilities: u64,
-    /// How many threads its process has; the dead count until somebody takes in their ends.
+    /// How many threads its process has; a dead one counts until its end is taken in.
     pub threads: usize,
     /// Whether it has memory of its own (kernel threads have none).
     pub has_memory: bool,

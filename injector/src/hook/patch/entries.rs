@@ -115,11 +115,7 @@ impl Patches {
                 continue;
             };
             let module = self.module_index(stop, &hook.planned.definer)?;
-            let at = match parts.plan.is_called_directly() {
-                true => image.hook_offset(number),
-                false => image.brief_offset(number),
-            };
-            let at = self.body.offset(at.unwrap_or(0) as u64);
+            let at = self.hook_at(image, &hook.planned, number);
             let (old, new) = (parts.plan.old(), parts.plan.patch(parts.bias, at)?);
             let window = parts.plan.window_at(parts.bias).start;
             changes.push(change(window, &old, &new, ChangeKind::Entry, module));

@@ -295,6 +295,15 @@ impl Patches {
         Ok(sorted)
     }
 
+    /// Where calls of a function lead that has this hook.
+    fn hook_at(&self, image: &PayloadImage, planned: &PlannedHook, number: usize) -> RemoteAddr {
+        let at = match planned.keeps_registers() {
+            true => image.hook_offset(number),
+            false => image.brief_offset(number),
+        };
+        self.body.offset(at.unwrap_or(0) as u64)
+    }
+
     /// The stub for a function, leading to its hook.
     fn stub(
         &mut self,
@@ -308,16 +317,15 @@ impl Patches {
         if self.stubs.is_none() {
             self.stubs = Some(StubPage::create(memory, page).map_err(write)?);
         }
-        let number = self.hooks.iter().find(|h| h.planned.at == function).and_then(|h| h.number);
-        let (Some(stubs), Some(number)) = (&mut self.stubs, number) else { return Ok(None) };
+        let hooked = self.hooks.iter().find(|hook| hook.planned.at == function);
+        let hook = hooked.and_then(|hook| Some(self.hook_at(image, &hook.planned, hook.number?)));
+        let (Some(stubs), Some(hook)) = (&mut self.stubs, hook) else { return Ok(None) };
         if self.home.header().stubs == 0 {
             let at = stubs.at().get();
             self.home.amend(memory, |header| header.stubs = at)?;
         }
         match stubs.stub_for(memory, function) {
             Ok(stub) => {
-                // Who calls by way of a slot knows nothing of the function's code.
-                let hook = self.body.offset(image.brief_offset(number).unwrap_or(0) as u64);
                 stubs.lead(memory, function, hook).map_err(write)?;
                 Ok(Some(stub))
             }

@@ -168,6 +168,16 @@ impl PlannedHook {
                 || self.names.iter().any(|name| name.is_asked))
     }
 
+    /// Whether a caller may count on registers that the calling convention lets every call change: one that was
+    /// compiled with the function, or knows that a function which the user names has a convention of its own.
+    pub fn keeps_registers(&self) -> bool {
+        let is_called_directly = match &self.way {
+            Way::Entry(parts) => parts.plan.is_called_directly(),
+            _ => false,
+        };
+        is_called_directly || self.names.iter().any(|name| name.is_asked)
+    }
+
     /// Its best-known function.
     pub fn function(&self) -> FunctionRef {
         self.names[0]
