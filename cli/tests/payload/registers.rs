@@ -201,8 +201,9 @@ fn check(
     let word = |state: &State, word: usize| state.words[word].load(Relaxed);
     let code = placed.map_or(0..0, Placed::code);
     let way = if code.contains(&word(&SEEN, RETURN)) { Way::Call } else { Way::Jump };
-    for (given, seen, what) in [(&GIVEN, &SEEN, "the original"), (&LEFT, &GOT, "the caller")] {
-        for i in (0..GENERAL).filter(|i| what == "the caller" || !is_brief || !LOST.contains(i)) {
+    let both = [(&GIVEN, &SEEN, "the original", is_brief), (&LEFT, &GOT, "the caller", false)];
+    for (given, seen, what, loses) in both {
+        for i in (0..GENERAL).filter(|i| !loses || !LOST.contains(i)) {
             assert_eq!(word(seen, i), word(given, i), "{kind:?}: register {i} of {what}");
         }
         let pairs = given.fxsave.iter().zip(&seen.fxsave).take(FXSAVE_WORDS);

@@ -128,8 +128,8 @@ impl Process {
         Ok(names.filter_map(|e| e.file_name().to_str().ok()?.parse().ok()).collect())
     }
 
-    /// Whether these are all its threads, while all of them stand: much cheaper than to list them. Not
-    /// known where we may send it no signals. None is named twice.
+    /// Whether these are all its threads, while all of them stand: much cheaper than to list them. False,
+    /// too, where we may send it no signals. None is named twice.
     pub fn has_only(&self, tids: &[i32]) -> bool {
         let count = self.status().map(|status| status.threads);
         count == Ok(tids.len()) && tids.iter().all(|&tid| pidfd::has_thread(self.pid, tid))

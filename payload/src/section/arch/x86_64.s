@@ -13,9 +13,9 @@
 #
 #   rsp-24 r10    rsp-32 r11
 #
-# Beside it stands a brief one, which keeps neither: for slots, and for entries that no code enters
-# directly which could know the function. What is called by a stranger may leave both with any
-# value, and no function finds an argument in them.
+# Beside it stands a brief one, which keeps neither: for slots, and for entries to which no direct
+# branch of their own module leads, whose compiler may have known the function. Every other caller
+# counts on the calling convention alone: a call may change both, and neither has an argument.
 #
 # What is to be recorded takes the slow path: a frame, Rust (crate::hooks), and for what must be
 # told after the original, a call of it.
